@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The path is relative to the package directory, because Cargo runs build scripts there.
+/// Directory of the `.proto` files, relative to the package directory, in which Cargo runs build scripts.
 const INTERFACES: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -61,7 +61,7 @@ impl AddressRequest {
     }
 }
 
-/// The writes that serve a batch, at most one per block, and the resulting assignments.
+/// The writes that serve a batch of requests, at most one per block, and the resulting assignments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AssignmentPlan {
     /// Independent writes: some may succeed while others conflict.
@@ -98,7 +98,7 @@ impl BlockWrite {
 pub struct AddressAssignment {
     /// Position of the request in the batch.
     pub request: usize,
-    /// Address and prefix length.
+    /// Assigned address, with the prefix length of the pool's subnet.
     pub address: IpNet,
     /// Gateway of the pool that the address is from; `None` if the pool has none.
     pub gateway: Option<IpAddr>,

@@ -45,7 +45,8 @@ pub struct IpBlock {
     /// IP space that the addresses belong to.
     pub space: IpSpace,
     pub first: IpAddr,
-    /// Node that has claimed the block in advance. Other nodes use its free addresses only when the pool has no others.
+    /// Node that has claimed the block in advance. Other nodes use free addresses of the block only when the
+    /// pool has no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Allocations by offset from `first`, 0 to 15.
@@ -92,7 +93,7 @@ impl IpBlock {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressAllocation {
-    /// Pod, `<namespace>/<name>`.
+    /// Pod that owns the address, `<namespace>/<name>`.
     pub pod: String,
     pub uid: String,
     /// Whether the address stays with the pod name when the pod is re-created, as for a StatefulSet.
@@ -104,7 +105,7 @@ pub struct AddressAllocation {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ordinal: u8,
     /// Sandbox that uses the address; a release for another sandbox has no effect. Empty if the address is reserved for
-    /// the next pod of that name.
+    /// the next pod with the same name.
     pub container: String,
     /// Node of the current or last sandbox.
     pub node: String,
@@ -118,7 +119,7 @@ fn is_zero(number: &u8) -> bool {
 }
 
 impl AddressAllocation {
-    /// Whether no sandbox uses the address and it is reserved for the next pod of that name.
+    /// Whether no sandbox uses the address and it is reserved for the next pod with the same name.
     pub fn is_reserved(&self) -> bool {
         self.container.is_empty()
     }
@@ -149,7 +150,7 @@ pub struct AllocationOwner {
 /// How the pod of an owner is identified.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OwnerPod {
-    /// One pod, by UID.
+    /// One pod, by UID. A new pod with the same name is another owner.
     Uid(String),
     /// Any pod with this `<namespace>/<name>`, for pods of a StatefulSet.
     Name(String),
@@ -183,7 +184,7 @@ mod tests {
             name(&IpSpace::network("rail-1"), "2001:db8::5"),
             ("rail-1-2001-0db8-0000-0000-0000-0000-0000-0000".into(), 5)
         );
-        // The compressed IPv6 form would give both blocks the same name.
+        // With compressed IPv6 addresses, both blocks would have the same object name.
         let (a, b) = (name(&IpSpace::network("a-1"), "2::"), name(&IpSpace::network("a"), "1:2::"));
         assert_ne!(a, b);
     }

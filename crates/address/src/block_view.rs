@@ -56,7 +56,7 @@ pub struct BlockSummary<'a> {
     pub id: &'a IpBlockId,
     /// Node that has claimed the block.
     pub node: Option<&'a str>,
-    /// Assigned offsets as a bit mask.
+    /// Bit mask of the assigned addresses: bit n stands for the address at offset n.
     pub assigned_offsets: u16,
 }
 
@@ -65,7 +65,7 @@ impl<'a> BlockSummary<'a> {
         Self { id, node: block.node.as_deref(), assigned_offsets: block.assigned_offsets() }
     }
 
-    /// Whether a node may claim the whole block.
+    /// Whether no node has claimed the block and none of its addresses is assigned.
     pub(crate) fn is_claimable(&self) -> bool {
         self.node.is_none() && self.assigned_offsets == 0
     }
@@ -353,7 +353,7 @@ mod tests {
             view.summaries().flat_map(BlockSummary::assigned_addresses).collect::<Vec<_>>(),
             [IpAddr::from([10, 0, 0, 3])]
         );
-        // A list with the cached version keeps the cached block.
+        // A listed block that has the version of the cached block does not replace it.
         let mut list = BlockList::default();
         view.add_to_list(&mut list, block("ignored"), ResourceVersion("1".into()));
         assert!(!view.replace_all(list, |_| false));

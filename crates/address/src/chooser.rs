@@ -114,7 +114,7 @@ impl<'a> AddressChooser<'a> {
         self.searched = false;
     }
 
-    /// Queues more blocks for this stage; returns false when there are none.
+    /// Queues more blocks for the current stage; returns false when there are none.
     fn refill(&mut self, draft: &BlockDraft<'_>) -> bool {
         match self.stage {
             ChooserStage::OwnBlocks | ChooserStage::OtherNodes => {

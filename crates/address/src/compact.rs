@@ -24,9 +24,9 @@ const UNKNOWN_SANDBOX: &str = "elsewhere";
 pub(crate) struct CompactBlock {
     /// Node that has claimed the block.
     pub(crate) node: Option<Box<str>>,
-    /// Assigned offsets as a bit mask.
+    /// Bit mask of the assigned addresses: bit n stands for the address at offset n.
     pub(crate) assigned_offsets: u16,
-    /// Whether the block has a sticky allocation.
+    /// Whether at least one allocation is sticky, that is, kept for the next pod with the same name.
     pub(crate) sticky: bool,
     entries: Box<[u8]>,
 }
@@ -108,8 +108,8 @@ fn push_length(out: &mut Vec<u8>, mut length: usize) {
     out.push(length as u8);
 }
 
-/// Replaces `text`, which is the text of the previous allocation, by the next text. Returns the remaining bytes, or
-/// `None` if the bytes are malformed.
+/// Decodes the next text into `text`, which must contain the same field of the previous allocation. Returns
+/// the remaining bytes, or `None` if the bytes are malformed.
 fn read_text<'a>(bytes: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (shared, rest) = read_length(bytes)?;
     let (more, rest) = read_length(rest)?;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 pub(crate) struct BlockDraft<'a> {
     view: &'a BlockView,
     changed: BTreeMap<IpBlockId, IpBlock>,
-    /// Planned state of a block before each change since the last [`Self::commit`]; `None` if no change was planned.
+    /// Planned state of a block before each change since the last [`Self::commit`]; `None` if there was no
+    /// earlier change.
     undo: Vec<(IpBlockId, Option<IpBlock>)>,
 }
 

@@ -16,7 +16,7 @@ pub enum Error {
     /// The `ipam` object is for another IPAM plugin.
     #[error("only interested in networks whose IPAM type is 'whereabouts'. This one was: {found}")]
     WrongIpamType {
-        /// Value of `type`.
+        /// Value of `ipam.type`.
         found: String,
     },
     /// A value has the wrong JSON type.
@@ -29,7 +29,7 @@ pub enum Error {
         found: String,
     },
     /// The configuration has neither a range nor a static address.
-    #[error("neither range, ipRanges nor addresses is set")]
+    #[error("the ipam object sets neither range, ipRanges nor addresses")]
     NoRange,
     /// A range is neither `<network>/<prefix>` nor `<first>-<last>/<prefix>`.
     #[error("{field}: invalid CIDR or range '{value}'")]
@@ -74,7 +74,7 @@ pub enum Error {
     InvalidReservedIp { object: String, cause: String },
     #[error("annotation {key}: {cause}")]
     InvalidAnnotation { key: String, cause: String },
-    #[error("pool {pool} is listed twice for {interface}")]
+    #[error("pool {pool} is listed twice for interface {interface}")]
     DuplicatePool { interface: String, pool: String },
     /// No annotation and no `ipam` object names a pool for the interface, and there is no default pool.
     #[error("no IPPool available for {interface}, no pool selection rules of any type are specified")]
@@ -94,7 +94,7 @@ pub enum Error {
     },
     /// The previous pod of a StatefulSet replica still uses the replica's address.
     #[error(
-        "{} is still assigned to the previous {} on node {}, whose sandbox is not known to be deleted",
+        "{} is still assigned to the previous pod {} on node {}, whose sandbox is not known to be deleted",
         .holder.address, .holder.pod, .holder.node
     )]
     StillInUse { holder: AddressHolder },
@@ -132,7 +132,7 @@ impl fmt::Display for ExhaustedPools<'_> {
     }
 }
 
-/// Formats the holders as the end of a sentence.
+/// Formats the holders of the assigned addresses as the end of the message of [`Error::Exhausted`].
 struct HolderList<'a>(&'a [AddressHolder], usize);
 
 impl fmt::Display for HolderList<'_> {
@@ -146,16 +146,17 @@ impl fmt::Display for HolderList<'_> {
 }
 
 impl Error {
-    /// Converts the error to a fault; `what` is the network concerned.
+    /// Converts the error to a [`Fault`] with a code and a remedy; `what` names the affected network.
     pub fn fault(&self, what: &str) -> Fault {
         let (code, remedy) = match self {
             Self::Exhausted { .. } => (FaultCode::PoolExhausted, "delete unused pods, or widen the range"),
             Self::MissingIdentity { .. } => {
                 (FaultCode::BadCall, "use a container runtime that passes K8S_POD_UID and CNI_CONTAINERID")
             }
-            Self::NoUsableAddress { .. } => {
-                (FaultCode::InvalidConfig, "use a prefix of /30 (/126) or shorter and exclude less of it")
-            }
+            Self::NoUsableAddress { .. } => (
+                FaultCode::InvalidConfig,
+                "use a prefix of /30 (IPv6: /126) or shorter, and exclude fewer addresses",
+            ),
             Self::InvalidAnnotation { .. } | Self::DuplicatePool { .. } => {
                 (FaultCode::InvalidAnnotation, "correct the annotation of the pod or its namespace")
             }

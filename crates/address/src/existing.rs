@@ -9,7 +9,7 @@ use crate::pool::AddressPool;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Position of a request's address in a pool and block.
+/// The address for a request: its pool, its block, and its offset in the block.
 #[derive(Clone)]
 pub(crate) struct AllocationSlot<'r> {
     pub(crate) pool: &'r AddressPool,
@@ -70,7 +70,7 @@ fn find_slots<'r>(
                 }
                 for position in requesting {
                     if entry.node != node && !entry.is_reserved() {
-                        // The old pod may still run, for example on an unreachable node.
+                        // The previous pod with this name may still run on the other node.
                         let (pod, node) = (entry.pod.clone(), entry.node.clone());
                         let holder = AddressHolder { address: id.address(*offset), pod, node };
                         in_use.insert(*position, Error::StillInUse { holder });

@@ -90,7 +90,7 @@ impl AddressPlanner<'_> {
     }
 }
 
-/// State while planning one batch.
+/// The planned block changes and the search positions per pool, while one batch is planned.
 struct AssignmentBatch<'r> {
     planner: &'r AddressPlanner<'r>,
     draft: BlockDraft<'r>,

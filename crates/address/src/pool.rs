@@ -63,7 +63,7 @@ impl AddressPool {
         Self { ranges, ..self.clone() }
     }
 
-    /// Returns the pool without assignable addresses. Owners of its addresses keep them.
+    /// Returns a copy of the pool that assigns no new addresses. Owners of its addresses keep them.
     pub fn closed(&self) -> Self {
         Self { ranges: Vec::new(), ..self.clone() }
     }
@@ -98,7 +98,7 @@ impl AddressPool {
         self.subnet
     }
 
-    /// Returns the gateway for every assigned address.
+    /// Returns the gateway that pods get with an address of the pool; `None` if the pool has none.
     pub fn gateway(&self) -> Option<IpAddr> {
         self.gateway
     }
@@ -122,7 +122,7 @@ impl AddressPool {
         IpFamily::of(address) == self.family() && contains_number(&self.keepable, ip_to_number(address))
     }
 
-    /// Returns the number of blocks that contain assignable addresses.
+    /// Returns the number of blocks that contain at least one assignable address.
     pub(crate) fn block_count(&self) -> u128 {
         let mut counted = None;
         self.ranges.iter().fold(0, |sum, (low, high)| {
@@ -163,7 +163,7 @@ impl AddressPool {
         offset_bits(&self.ranges, ip_to_number(first))
     }
 
-    /// Whether an owner may keep any address of the block that starts at `first`.
+    /// Whether the block that starts at `first` contains at least one address that its owner may keep.
     pub(crate) fn has_keepable_in(&self, first: IpAddr) -> bool {
         offset_bits(&self.keepable, ip_to_number(first)) != 0
     }

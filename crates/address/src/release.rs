@@ -41,8 +41,8 @@ pub struct ReleasedAddress {
 }
 
 impl AddressPlanner<'_> {
-    /// Plans the release of all addresses that `releases` cover in the blocks of `view`. A release that frees
-    /// no address is already complete.
+    /// Plans the release of all addresses that `releases` cover in the blocks of `view`. A release without
+    /// an address in the plan needs no write.
     pub fn plan_releases(view: &BlockView, releases: &[AddressRelease]) -> ReleasePlan {
         let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
         for (position, release) in releases.iter().enumerate() {
@@ -61,7 +61,7 @@ impl AddressPlanner<'_> {
                 let Some(candidates) = positions.get(entry.container.as_str()) else { continue };
                 if let Some(release) = candidates.iter().find(matches) {
                     let id = block.id();
-                    // The address of a StatefulSet pod stays reserved for the next pod of that name.
+                    // The address of a StatefulSet pod stays reserved for the next pod with the same name.
                     let remaining =
                         entry.sticky.then(|| AddressAllocation { container: String::new(), ..entry.clone() });
                     draft.set(&id, *offset, remaining, None);

@@ -32,10 +32,10 @@ use std::sync::Arc;
 pub struct WhereaboutsConfig {
     /// Pools in the order of the configuration. An interface gets one address from each.
     pub pools: Vec<Arc<AddressPool>>,
-    /// Static addresses that every interface gets in addition. They have no owner.
+    /// Static addresses that every interface gets in addition. They are not recorded in address blocks.
     pub static_addresses: Vec<StaticAddress>,
     pub routes: Vec<IpamRoute>,
-    /// DNS settings, copied to the result.
+    /// DNS settings, copied to the CNI result.
     pub dns: Option<Value>,
     /// Settings of the `ipam` object that have no effect.
     pub warnings: Vec<IpamWarning>,
@@ -44,7 +44,7 @@ pub struct WhereaboutsConfig {
 /// A static address (`addresses`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticAddress {
-    /// Address and prefix length.
+    /// The address with its prefix length, as configured.
     pub address: IpNet,
     pub gateway: Option<IpAddr>,
 }
@@ -54,7 +54,7 @@ pub struct StaticAddress {
 pub struct IpamRoute {
     pub dst: IpNet,
     pub gw: Option<IpAddr>,
-    /// All other keys (`mtu`, `priority`, …).
+    /// Keys of the route other than `dst` and `gw`, for example `mtu` and `priority`.
     pub extra: Map<String, Value>,
 }
 

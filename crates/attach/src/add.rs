@@ -31,12 +31,12 @@ pub(crate) fn add(
     call: &Invocation,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    // Validate before changing anything.
+    // Parse CNI_ARGS first: a call with invalid CNI_ARGS must fail before anything is changed.
     let pod = match plugin_type {
         PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => {
             args::parse_pod(&call.args)?
         }
-        // The upstream plugins ignore CNI_ARGS.
+        // Invalid CNI_ARGS are not an error here, because the upstream plugins ignore CNI_ARGS.
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
             args::parse_pod(&call.args).ok().flatten()
         }
@@ -57,8 +57,8 @@ pub(crate) fn add(
 
     let mut journal = Journal::begin(context.root, plugin_type, call, &netns, pod.clone())?;
     let cni_call = call_message(call, pod);
-    // Set this before the request is sent. The daemon starts assigning addresses as soon as it gets the
-    // request, and DEL must release them.
+    // Set `needs_release` before the request is sent. The daemon starts assigning addresses as soon as it
+    // gets the request, and DEL must release them.
     journal.needs_release = match &single {
         None => true,
         Some(attachment) => needs_daemon(plugin_type, attachment),
@@ -110,7 +110,7 @@ fn add_all_networks(
     operation.journal.attached = true;
     operation.save()?;
     let attached = DaemonRequest::Attached(operation.outcomes()?);
-    let unreached = Error::UnexpectedReply { expected: "a connection" };
+    let unreached = Error::UnexpectedReply { expected: "a plan before the attachment results" };
     operation.daemon.as_mut().ok_or(unreached)?.request_done(operation.context, &attached)?;
     Ok(result)
 }
@@ -179,7 +179,7 @@ fn connect_and_request(
 fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;
-    // Results before 0.3.0 must contain an address.
+    // A result of a CNI version before 0.3.0 must contain an address, so such a call needs IPAM.
     if plugin_type.is_interface() && ipam.is_none() && call.version < CniVersion::V0_3_0 {
         return Err(Error::ResultNeedsAddress { version: call.version });
     }

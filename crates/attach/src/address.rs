@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Polling interval for duplicate address detection.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Flags of linux/if_addr.h, as shown in /proc/net/if_inet6.
+/// Address flags from linux/if_addr.h, as shown in /proc/net/if_inet6.
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_TENTATIVE: u32 = 0x40;
 

@@ -55,14 +55,14 @@ impl<'a> AddOperation<'a> {
         Ok(operation)
     }
 
-    /// Write the journal to disk, then pass the fail point for it.
+    /// Write the journal to disk, then call the hook with [`FailPoint::Journaled`].
     pub(crate) fn save(&self) -> Result<(), Error> {
         self.journal.save(self.context.root)?;
         (self.context.fail_point)(FailPoint::Journaled);
         Ok(())
     }
 
-    /// Validate all attachments before changing anything.
+    /// Validate interface names, versions and settings of all attachments. Nothing is changed yet.
     pub(crate) fn preflight(&mut self) -> Result<(), Error> {
         for position in 0..self.journal.entries.len() {
             self.preflight_entry(position)
@@ -117,8 +117,8 @@ impl<'a> AddOperation<'a> {
         daemon.request_done(self.context, &DaemonRequest::Members(std::mem::take(&mut self.members)))
     }
 
-    /// Apply the requested default routes. This runs last, because any plugin may have set one. The journal does not
-    /// record them: the routes disappear with their interfaces.
+    /// Apply the requested default routes. This runs last, because any plugin may have set a default route.
+    /// The journal does not record them: the routes disappear with their interfaces.
     fn apply_default_routes(&mut self) -> Result<(), Error> {
         let attachments: Vec<_> = self.journal.entries.iter().map(|entry| &entry.attachment).collect();
         if attachments.iter().all(|attachment| attachment.default_routes.is_keep()) {
@@ -140,7 +140,7 @@ impl<'a> AddOperation<'a> {
     }
 
     fn attach(&mut self, position: usize, to_address: &mut Vec<usize>) -> Result<(), Error> {
-        // A chained plugin uses the interface that an earlier plugin created.
+        // A chained plugin uses the interface that an earlier plugin created, so that interface may exist.
         let chained = matches!(
             self.entry(position).attachment.steps.as_slice(),
             [PlanStep { kind: StepKind::Rdma { .. } | StepKind::Coordinator(_), .. }, ..]
@@ -190,7 +190,7 @@ impl<'a> AddOperation<'a> {
 
     /// Run the CNI binary of a step and keep its result for the next step.
     fn run_foreign(&mut self, position: usize, step: usize) -> Result<(), Error> {
-        // A plugin that is not installed has nothing to undo, so it must not be recorded.
+        // A plugin that is not installed has nothing to undo, so its step must not be recorded.
         delegate::find_plugin(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
@@ -342,7 +342,7 @@ impl<'a> AddOperation<'a> {
         let errors = teardown.run(&mut journal);
         let daemon = teardown.daemon.into_inner();
         for error in finish_cleanup(context, journal, lock, daemon, errors) {
-            eprintln!("ferroband: rollback: {error}");
+            eprintln!("ferroband: rollback of the failed ADD is incomplete: {error}");
         }
         cause
     }

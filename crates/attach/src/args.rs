@@ -41,7 +41,7 @@ pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
     Ok(Some(pod).filter(|pod| !pod.namespace.is_empty() && !pod.name.is_empty()))
 }
 
-/// `args` with the pairs of one attachment appended.
+/// Append `more`, the additional pairs of one attachment, to `args`, which has the format of `CNI_ARGS`.
 pub fn append<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
     if more.is_empty() {
         return Cow::Borrowed(args);

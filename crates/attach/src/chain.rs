@@ -1,4 +1,4 @@
-//! Plugin chains: standard input of each plugin of a list.
+//! Plugin chains: builds the standard input of each plugin of a CNI configuration list.
 
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, PlanStep, StepKind};

@@ -26,7 +26,7 @@ impl PluginConfig {
         &self.bytes
     }
 
-    /// Typed access to the keys.
+    /// The parsed object, for typed access to its keys.
     pub fn fields(&self) -> ConfigFields<'_> {
         ConfigFields(&self.fields)
     }

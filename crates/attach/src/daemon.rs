@@ -20,7 +20,7 @@ pub fn socket_path(root: &Root) -> PathBuf {
     root.run("ferroband/cni.sock")
 }
 
-/// A connection to the daemon.
+/// A connection to the node daemon's CNI socket, for the requests of one CNI call.
 #[derive(Debug)]
 pub(crate) struct NodeClient {
     channel: Channel,
@@ -102,16 +102,16 @@ impl NodeClient {
     ) -> Result<(), Error> {
         match self.request(context, request)? {
             DaemonReply::Done => Ok(()),
-            _ => Err(Error::UnexpectedReply { expected: "done" }),
+            _ => Err(Error::UnexpectedReply { expected: "an acknowledgement" }),
         }
     }
 
-    /// Whether the connection can take another request.
+    /// Whether another request can be sent. False after a request that got no reply.
     pub(crate) fn is_usable(&self) -> bool {
         self.usable
     }
 
-    /// Like [`Self::request`], with file descriptors.
+    /// Like [`Self::request`], and passes the open file descriptors `fds` to the daemon.
     pub(crate) fn request_with_fds(
         &mut self,
         context: &CniContext<'_>,
@@ -132,7 +132,7 @@ impl NodeClient {
 
 /// Send a release to the daemon, or queue it on disk if the daemon is unavailable.
 ///
-/// `daemon` is a connection that may still be usable.
+/// If `daemon` is a connection that is still usable, it is used. Otherwise a new one is opened.
 pub(crate) fn release_or_queue(
     context: &CniContext<'_>,
     release: &PendingRelease,
@@ -151,7 +151,7 @@ pub(crate) fn release_or_queue(
         Ok(()) => release.remove(context.root),
         Err(error) => {
             eprintln!(
-                "ferroband: cannot release container {} now, queued for retry: {error}",
+                "ferroband: cannot release the addresses of container {} now, queued for retry: {error}",
                 release.container
             );
             release.write(context.root)?;
@@ -167,7 +167,7 @@ fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Zero would mean no timeout.
+    // A send timeout of zero would mean no timeout, so use at least 200 ms.
     let limit = limit.max(Duration::from_millis(200));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
     rustix::net::connect(&socket, &address)?;

@@ -28,7 +28,7 @@ pub(crate) fn del(context: &CniContext<'_>, plugin_type: PluginType, call: &Invo
         Ok(Some(journal)) => undo_journal(context, journal, Some(call), &call.path, lock)?,
         Ok(None) => without_journal(context, plugin_type, call, &id, lock, false)?,
         Err(error) if error.is_damaged_state() => {
-            eprintln!("ferroband: {error}; deleting without the journal");
+            eprintln!("ferroband: {error}; deleting the attachment without its journal");
             without_journal(context, plugin_type, call, &id, lock, true)?
         }
         Err(error) => return Err(error),
@@ -71,7 +71,8 @@ pub(crate) fn clear_previous(
     let again = |context: &CniContext<'_>| Lock::acquire(context.root, id, context.timeouts.lock);
     match Journal::load(context.root, id) {
         Ok(None) => Ok(lock),
-        // Assigning the same addresses again is harmless.
+        // An earlier ADD of an IPAM plugin need not be undone: assigning the same addresses again is
+        // harmless.
         Ok(Some(old)) if old.plugin_type.is_ipam() => Ok(lock),
         Ok(Some(old)) => {
             let alive = old.netns_id == netns.id() && old.boot == boot_id(context.root)?;
@@ -133,8 +134,8 @@ fn without_journal(
     match plugin_type {
         PluginType::Ferroband => {
             let version = call.version.as_str();
-            // A sandbox of upstream Multus has its state files. Any other sandbox from before Ferroband has at most
-            // the wrapped network.
+            // A sandbox attached by upstream Multus has state files of Multus. Any other sandbox from before
+            // Ferroband has at most the wrapped network.
             errors.extend(match MultusState::load(context.root, &call.container, &call.ifname, version) {
                 Some(multus) => multus.delete(context, call, &env),
                 None => del_wrapped(fields, &env).into_iter().flatten().collect(),

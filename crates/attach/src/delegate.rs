@@ -39,10 +39,10 @@ pub struct PluginError {
     /// Error code, from the specification or plugin-specific.
     #[serde(default)]
     pub code: u32,
-    /// Short message.
+    /// Error message in one line.
     #[serde(default)]
     pub msg: String,
-    /// Longer message.
+    /// Longer description of the error; empty if the plugin printed none.
     #[serde(default)]
     pub details: String,
 }

@@ -26,26 +26,26 @@ pub fn cni_file_for_plugin(network: &str, container: &str, ifname: &str) -> Stri
     format!("/var/run/{DEVINFO_DIR}/cni/{}", file_name(network, container, ifname))
 }
 
-/// File written by the device plugin.
+/// Path of the device-info file that the device plugin writes for `device`.
 pub fn device_plugin_file(root: &Root, device: &AttachmentDevice) -> PathBuf {
     let name = format!("{}-{}-device.json", sanitize(&device.resource), sanitize(&device.id));
     root.run(DEVINFO_DIR).join("dp").join(name)
 }
 
-/// File for the CNI plugins of an attachment.
+/// Path of the device-info file that the CNI plugins of `attachment` read and may rewrite.
 pub fn cni_file(root: &Root, container: &str, attachment: &Attachment) -> PathBuf {
     root.run(DEVINFO_DIR).join("cni").join(file_name(&attachment.network, container, &attachment.ifname))
 }
 
-/// Copy the device plugin's file, replacing the copy of an earlier attempt.
+/// Copy the device plugin's file to the CNI plugins' path, replacing the copy of an earlier attempt.
 pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     let Some(device) = &attachment.device else { return Ok(()) };
     let content = match fs::read(device_plugin_file(root, device)) {
         Ok(content) => content,
-        // The file is only informative, so an error is not fatal.
+        // The file is only informative, so a file that cannot be read is not an error.
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                eprintln!("ferroband: {}: {error}", device_plugin_file(root, device).display());
+                eprintln!("ferroband: cannot read {}: {error}", device_plugin_file(root, device).display());
             }
             return Ok(());
         }

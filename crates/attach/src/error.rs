@@ -9,15 +9,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error as Derive;
 
-/// A failure of a CNI call.
+/// Any failure of a CNI call, from parsing the call to printing its result.
 #[derive(Debug, Derive)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
-    // Invocation.
-    #[error("{} not set for {command}", names.join(", "))]
+    // Errors in the environment variables of the call.
+    #[error("{command} needs environment variables that are not set: {}", names.join(", "))]
     MissingVariables { command: CniCommand, names: Vec<&'static str> },
-    #[error("{name} is {value:?} but must be {expected}")]
+    #[error("environment variable {name} is {value:?} but must be {expected}")]
     Variable { name: &'static str, value: String, expected: &'static str },
     #[error("CNI_CONTAINERID is empty")]
     EmptyContainer,
@@ -27,55 +27,55 @@ pub enum Error {
     UnknownProgram { program: String },
     #[error("{pair:?} in CNI_ARGS is not KEY=VALUE")]
     MalformedArgument { pair: String },
-    #[error("unknown key {key:?} in CNI_ARGS")]
+    #[error("unknown key {key:?} in CNI_ARGS, and IgnoreUnknown is not set")]
     UnknownArgument { key: String },
     #[error("sandbox {path} is the plugin's own network namespace")]
     OwnNamespace { path: String },
 
-    // Configuration.
-    #[error("cannot read the configuration: {source}")]
+    // Errors in the configuration, and of standard input and output.
+    #[error("cannot read the configuration from standard input: {source}")]
     Stdin { source: io::Error },
-    #[error("cannot print the result: {source}")]
+    #[error("cannot print the result to standard output: {source}")]
     Stdout { source: io::Error },
     #[error("the configuration is not a JSON object: {source}")]
     InvalidJson { source: serde_json::Error },
-    #[error("`{field}` must be {expected}")]
+    #[error("field `{field}` must be {expected}")]
     Field { field: String, expected: &'static str },
-    #[error("invalid network name {name:?}")]
+    #[error("invalid network name {name:?}; use letters, digits, `_`, `.` and `-`, first a letter or digit")]
     NetworkName { name: String },
     #[error("configuration has unsupported CNI version {version:?}")]
     IncompatibleVersion { version: String },
-    #[error("{command} needs CNI version {needed}, the configuration has {version}")]
+    #[error("{command} needs CNI version {needed} or newer, but the configuration has {version}")]
     CommandNeedsVersion { command: CniCommand, version: CniVersion, needed: CniVersion },
-    #[error("host master interface is missing")]
+    #[error("host master interface is missing: `master` is not set")]
     NoMaster,
-    #[error("deviceID is required")]
+    #[error("deviceID is required but not set")]
     NoDeviceId,
     #[error("invalid guid {guid:?}")]
     InvalidGuid { guid: String },
-    #[error("ibKubernetesEnabled is set, but function {function} is not marked as configured")]
+    #[error("ibKubernetesEnabled is set, but ib-kubernetes has not marked function {function} as configured")]
     NotMarkedConfigured { function: PciAddress },
-    #[error("ibKubernetesEnabled is set, but function {function} has no GUID")]
+    #[error("ibKubernetesEnabled is set, but virtual function {function} has no GUID")]
     NoManagedGuid { function: PciAddress },
     #[error("IPAM type dhcp does not work on InfiniBand")]
     Dhcp,
     #[error("the configuration has no prevResult")]
     NoPreviousResult,
 
-    // Results.
-    #[error("invalid result at `{}`: {}", source.path(), source.inner())]
+    // Errors in CNI results.
+    #[error("invalid CNI result at `{}`: {}", source.path(), source.inner())]
     InvalidResult { source: serde_path_to_error::Error<serde_json::Error> },
     #[error("a result of CNI version {version} must have an address")]
     ResultNeedsAddress { version: CniVersion },
-    #[error("route to {dst} has an invalid `{attribute}`")]
+    #[error("route to {dst} has an invalid value of the attribute `{attribute}`")]
     RouteAttribute { dst: ipnet::IpNet, attribute: String },
 
-    // Other plugins.
+    // Failures of other plugins.
     #[error("invalid plugin name {plugin:?}")]
     PluginName { plugin: String },
     #[error("plugin {plugin} not found in {path}")]
     NoPlugin { plugin: String, path: String },
-    #[error("cannot run {}: {source}", file.display())]
+    #[error("cannot run the plugin {}: {source}", file.display())]
     Exec { file: PathBuf, source: io::Error },
     #[error("plugin {plugin} failed on {command}: {}", reply.msg)]
     Plugin { plugin: String, command: CniCommand, reply: PluginError },
@@ -84,20 +84,20 @@ pub enum Error {
     #[error("IPAM plugin {plugin} returned no address for {ifname}")]
     NoAddress { plugin: String, ifname: String },
 
-    // State files.
+    // Failures of state files and locks.
     #[error("cannot {doing} {}: {source}", path.display())]
     File { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{} is damaged: {source}", path.display())]
+    #[error("state file {} is damaged: {source}", path.display())]
     CorruptFile { path: PathBuf, source: serde_path_to_error::Error<serde_json::Error> },
-    #[error("{} has unsupported schema {schema}", path.display())]
+    #[error("state file {} has unsupported schema version {schema}", path.display())]
     UnknownSchema { path: PathBuf, schema: u32 },
-    #[error("{} is inconsistent: step counts differ", path.display())]
+    #[error("journal {} is inconsistent: the numbers of planned and recorded steps differ", path.display())]
     Inconsistent { path: PathBuf },
-    #[error("another call holds the lock {}", path.display())]
+    #[error("another CNI call holds the lock {}", path.display())]
     Locked { path: PathBuf },
 
-    // Node daemon.
-    #[error("cannot connect to {}: {source}", socket.display())]
+    // Failures to reach the node daemon, and failures that it reports.
+    #[error("cannot connect to the node daemon at {}: {source}", socket.display())]
     DaemonUnavailable { socket: PathBuf, source: io::Error },
     #[error("connection to the node daemon failed: {source}")]
     Channel {
@@ -107,40 +107,40 @@ pub enum Error {
     /// A fault reported by the daemon, by a helper process or by the simulated host.
     #[error("{0}")]
     Reported(Fault),
-    #[error("not ready: {source}")]
+    #[error("the plugin cannot serve an ADD now: {source}")]
     NotReady { source: Box<Error> },
-    #[error("the default network has not created {} yet", path.display())]
+    #[error("the default network has not created its readiness file {} yet", path.display())]
     DefaultNetworkNotReady { path: PathBuf },
     #[error("unexpected reply from the node daemon, expected {expected}")]
     UnexpectedReply { expected: &'static str },
 
-    // Virtual functions and RDMA devices.
-    #[error("no PCI function {function} on this node")]
+    // Problems with virtual functions and RDMA devices.
+    #[error("there is no PCI function {function} on this node")]
     NoFunction { function: String },
-    #[error("{function} is not a virtual function and not bound to vfio-pci")]
+    #[error("PCI function {function} is not a virtual function and not bound to vfio-pci")]
     NotVirtual { function: PciAddress },
-    #[error("vfioPciMode is set, but function {function} is bound to {driver:?}")]
+    #[error("vfioPciMode is set, but function {function} is bound to driver {driver:?}, not vfio-pci")]
     NotVfio { function: PciAddress, driver: String },
-    #[error("function {function} belongs to an Ethernet adapter")]
+    #[error("virtual function {function} belongs to an Ethernet adapter")]
     NotInfiniBand { function: PciAddress },
     #[error("VF {interface} GUID is not valid")]
     NoGuid { interface: String },
-    #[error("function {function} has no interface")]
+    #[error("virtual function {function} has no network interface")]
     NoNetdev { function: PciAddress },
-    #[error("function {function} is already attached to container {container}")]
+    #[error("PCI function {function} is already attached to container {container}")]
     FunctionInUse { function: PciAddress, container: String },
-    #[error("function {function} was changed: {what}")]
+    #[error("PCI function {function} is no longer as ADD configured it: {what}")]
     FunctionChanged { function: PciAddress, what: &'static str },
-    #[error("device {device} has {count} RDMA devices in this namespace, expected one")]
+    #[error("device {device} has {count} RDMA devices in the host namespace, expected one")]
     RdmaDevices { device: String, count: usize },
-    #[error("RDMA devices of this node are shared by all namespaces")]
+    #[error("RDMA devices of this node are shared by all namespaces and cannot be moved into a pod")]
     SharedRdma,
     #[error(
         "cannot find the device of the interface with address {mac:?}: {count} virtual functions have this address"
     )]
     AmbiguousDevice { mac: String, count: usize },
 
-    // Attachments.
+    // Problems with the attachment of a sandbox.
     #[error(transparent)]
     Kernel(#[from] ferroband_kernel::Error),
     #[error("container {container} is already attached")]
@@ -149,19 +149,19 @@ pub enum Error {
     NotAttached { container: String },
     #[error("interface {ifname} already exists in the sandbox")]
     NameTaken { ifname: String, network: String },
-    #[error("interface {ifname} is not in {place}")]
+    #[error("interface {ifname} does not exist in {place}")]
     NoInterface { ifname: String, place: String },
     #[error("interface {ifname} is of kind {kind}, not ipoib")]
     WrongKind { ifname: String, kind: String },
-    #[error("address {address} is not on interface {ifname}")]
+    #[error("address {address} is missing on interface {ifname}")]
     AddressMissing { ifname: String, address: ipnet::IpNet },
-    #[error("route to {dst} is not on interface {ifname}")]
+    #[error("route to {dst} is missing on interface {ifname}")]
     RouteMissing { ifname: String, dst: ipnet::IpNet },
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write the sysctl {}: {source}", path.display())]
     Sysctl { path: PathBuf, source: io::Error },
     #[error("address {address} of interface {ifname} is in use by another host")]
     DuplicateAddress { ifname: String, address: IpAddr },
-    #[error("interrupted by a signal")]
+    #[error("the CNI call was interrupted by a termination signal")]
     Interrupted,
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / "))]
     Multiple { errors: Vec<Error> },

@@ -39,7 +39,7 @@ impl Error {
                 with_text(FaultCode::Undecodable, "network configuration", "fix the JSON syntax")
             }
             Self::Field { .. } | Self::NetworkName { .. } => {
-                with_text(FaultCode::InvalidConfig, "network configuration", "fix the field")
+                with_text(FaultCode::InvalidConfig, "network configuration", "correct the field")
             }
             Self::NoPreviousResult => with_text(
                 FaultCode::InvalidConfig,
@@ -65,7 +65,7 @@ impl Error {
             Self::NotMarkedConfigured { .. } | Self::NoManagedGuid { .. } => with_text(
                 FaultCode::InvalidConfig,
                 "pod's InfiniBand network",
-                "check that the partition's manager is running; retried automatically",
+                "check that ib-kubernetes, or Ferroband in its place, is running; retried automatically",
             ),
             Self::NoFunction { .. } | Self::NotVirtual { .. } | Self::NotVfio { .. } => with_text(
                 FaultCode::NoDevice,
@@ -95,7 +95,7 @@ impl Error {
             Self::FunctionChanged { .. } => with_text(
                 FaultCode::KernelRefused,
                 "pod's device",
-                "find out what changed it; delete the pod to attach it again",
+                "find what changed the device, then delete the pod; its replacement is attached again",
             ),
             Self::RdmaDevices { .. } => with_text(
                 FaultCode::NoDevice,
@@ -126,13 +126,13 @@ impl Error {
                 "set `cniVersion` to 0.3.0 or newer, or configure IPAM",
             ),
             Self::PluginName { .. } => {
-                with_text(FaultCode::InvalidConfig, "network configuration", "fix `type`")
+                with_text(FaultCode::InvalidConfig, "network configuration", "set `type` to a plugin name")
             }
             Self::NoPlugin { plugin, path } => Fault::new(
                 FaultCode::NoPlugin,
                 format!("plugin {plugin}"),
                 format!("not found in {path}"),
-                "install it on this node, or fix `type`",
+                "install the plugin on this node, or correct `type` in the configuration",
             ),
             Self::Plugin { plugin, command, reply } => Fault::new(
                 FaultCode::PluginFailed,
@@ -143,7 +143,7 @@ impl Error {
             Self::Exec { .. } | Self::PluginOutput { .. } | Self::InvalidResult { .. } => with_text(
                 FaultCode::PluginFailed,
                 "plugin of the network configuration",
-                "check that the right binary is installed",
+                "check that the binary in CNI_PATH is the intended CNI plugin",
             ),
             Self::NoAddress { .. } => {
                 with_text(FaultCode::PoolExhausted, "network configuration", "check the `ipam` section")
@@ -179,7 +179,7 @@ impl Error {
                 "sandbox",
                 "delete the attachment first, or choose another interface name",
             ),
-            Self::NotAttached { .. } => with_text(FaultCode::BadCall, "sandbox", "attach it first"),
+            Self::NotAttached { .. } => with_text(FaultCode::BadCall, "sandbox", "run ADD first"),
             Self::Sysctl { .. } | Self::NoInterface { .. } => {
                 with_text(FaultCode::KernelRefused, "pod's interface", "check the kernel log of this node")
             }
@@ -191,7 +191,7 @@ impl Error {
             Self::WrongKind { .. } | Self::AddressMissing { .. } | Self::RouteMissing { .. } => with_text(
                 FaultCode::KernelRefused,
                 "pod's interface",
-                "find out what changed it; delete the pod to create it again",
+                "find what changed the interface, then delete the pod; its replacement gets a new one",
             ),
             Self::Interrupted => with_text(FaultCode::DaemonAway, "CNI call", "retried automatically"),
         }
@@ -207,7 +207,8 @@ impl Error {
             Self::Reported(fault) if fault.code == FaultCode::PodNotFound => 11,
             Self::Locked { .. } | Self::Interrupted => 11,
             Self::NotReady { .. } => 50,
-            // The codes "try again later" and those of STATUS are passed from the delegate to the runtime.
+            // Pass the delegated plugin's codes for "try again later" (11) and for STATUS (50 and 51) to the
+            // runtime.
             Self::Plugin { reply, .. } if reply.code == 11 || reply.is_status() => reply.code,
             Self::OnNetwork { source, .. } => source.code(),
             Self::Multiple { errors } if !errors.is_empty() => errors[0].code(),
@@ -223,7 +224,7 @@ fn prefix_network(network: &str, fault: Fault) -> Fault {
 fn merge_faults(errors: &[Error]) -> Fault {
     let faults: Vec<_> = errors.iter().map(Error::fault).collect();
     match faults.as_slice() {
-        [] => Fault::new(FaultCode::Journal, "sandbox", "nothing", "nothing"),
+        [] => Fault::new(FaultCode::Journal, "sandbox", "unknown error", "see the log of the runtime"),
         [first, others @ ..] => {
             let mut fault = first.clone();
             for other in others {

@@ -104,7 +104,7 @@ fn collect_upstream(
     errors
 }
 
-/// Restore functions whose owner has no journal and is not in the list of valid attachments.
+/// Restore virtual functions whose owner has no journal and is not in the list of valid attachments.
 fn collect_functions(
     context: &CniContext<'_>,
     plugin_type: PluginType,

@@ -74,8 +74,8 @@ pub(crate) fn create(
     temporary: &str,
 ) -> Result<InterfaceIdentity, Error> {
     let parent = context.host.ipoib_parent(&child.parent)?;
-    // The mode is that of the parent, and so is the P_Key unless one is requested. A child with a requested
-    // P_Key has no carrier until the port has that key.
+    // The child has the parent's mode (datagram or connected) and, unless one is requested, the parent's
+    // P_Key. A child with a requested P_Key has no carrier until the port has that key.
     let new = IpoibChild { parent: parent.index, pkey: child.pkey.unwrap_or(parent.pkey), mode: parent.mode };
     context.host.create_ipoib_child(temporary, &new)?;
     (context.fail_point)(FailPoint::InterfaceCreated);
@@ -183,7 +183,7 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// Delete every interface that matches.
+/// Delete every interface in the namespace of `route` for which `is_match` returns true.
 pub(crate) fn delete_links(route: &mut RouteSocket, is_match: impl Fn(&Link) -> bool) -> Result<(), Error> {
     for link in route.links()?.iter().filter(|link| is_match(link)) {
         route.delete_link(link.index)?;

@@ -56,10 +56,10 @@ pub struct Journal {
     pub assigned: Vec<AssignedAddresses>,
 }
 
-/// One attachment and its steps.
+/// One attachment, the progress of its steps and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// The planned attachment.
+    /// The attachment, from the daemon's plan or from the configuration of a plugin called on its own.
     pub attachment: Attachment,
     /// One record per step of `attachment`, in the same order.
     pub steps: Vec<StepRecord>,
@@ -86,18 +86,18 @@ pub struct StepRecord {
     pub rdma_device: Option<MovedRdmaDevice>,
 }
 
-/// Progress of a step.
+/// How far a step, or the IPAM plugin of a step, has progressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepState {
-    /// The step has not started.
+    /// The step has not started, so there is nothing to undo.
     #[default]
     Pending,
     /// The step was about to start. It may have happened in part, in full or not at all.
     Intended,
-    /// The step completed.
+    /// The step completed. DEL must undo it.
     Done,
-    /// The step was undone.
+    /// The step was undone, so nothing of it is left.
     Undone,
 }
 

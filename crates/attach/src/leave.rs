@@ -56,7 +56,7 @@ impl PendingUninstall {
         for (backup, destination) in
             self.restore.iter().map(|(backup, destination)| (root.path(backup), root.path(destination)))
         {
-            // Keep a file that was installed in the meantime.
+            // Do not overwrite a file that was installed after the uninstallation began.
             if !destination.exists() && backup.exists() {
                 fs::rename(&backup, &destination).map_err(failed("restore", destination))?;
             }

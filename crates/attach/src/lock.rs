@@ -156,7 +156,8 @@ mod tests {
         let guard = lock.inherit_to_children();
         let mut orphan = Command::new("sleep").arg("30").spawn().unwrap();
         drop(guard);
-        // As after kill -9: the descriptor closes without an unlock.
+        // Simulate kill -9 of the call: no unlock runs, so the orphan's inherited descriptor must keep the
+        // lock.
         let copy = lock.file.try_clone().unwrap();
         std::mem::forget(lock);
         assert!(matches!(Lock::acquire(&root, &id(), SHORT), Err(Error::Locked { .. })));

@@ -46,17 +46,19 @@ impl<'a> CniContext<'a> {
 /// How long a CNI call waits for other processes and for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimeouts {
-    /// For connecting to a daemon that is restarting, in an ADD. The runtime retries afterwards.
+    /// Limit for connecting to a daemon that is restarting, in an ADD. Then the ADD fails, and the runtime
+    /// retries it.
     pub daemon_connect: Duration,
-    /// For the daemon or a lock when the request can be retried later, as in DEL and GC.
+    /// Limit for connecting to the daemon or taking a lock if the work can be retried later, as in DEL and
+    /// GC.
     pub best_effort: Duration,
-    /// For one reply of the daemon, which may be waiting for the API server.
+    /// Limit for one reply of the daemon, which may itself be waiting for the API server.
     pub daemon_reply: Duration,
-    /// For another call of the same sandbox or device.
+    /// Limit for taking a lock that another call of the same sandbox or device holds.
     pub lock: Duration,
-    /// For IPv6 duplicate address detection.
+    /// Limit for IPv6 duplicate address detection. After it the addresses are used anyway.
     pub ipv6_dad: Duration,
-    /// For the interface of a function after a driver bind or a move of its RDMA device.
+    /// Limit for the interface of a function to appear after a driver bind or a move of its RDMA device.
     pub device_ready: Duration,
 }
 
@@ -98,7 +100,7 @@ pub enum FailPoint {
     RoutesSet,
     /// A step was undone, in full or in part.
     StepUndone,
-    /// A pending release was written.
+    /// A pending release was written to disk.
     ReleaseQueued,
     /// The journal was removed, at the end of a DEL or a rollback.
     JournalRemoved,

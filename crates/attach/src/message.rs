@@ -41,7 +41,7 @@ pub struct CniCall {
     pub config: Value,
 }
 
-/// A request from the CNI process.
+/// A request from the CNI process to the node daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -64,14 +64,14 @@ pub enum DaemonRequest {
     Release {
         /// `CNI_CONTAINERID`.
         container: String,
-        /// Only this interface; the whole sandbox when absent.
+        /// Interface whose addresses are released; when absent, those of the whole sandbox are.
         ifname: Option<String>,
     },
     /// Report whether ADD can be served.
     Status,
 }
 
-/// A reply from the daemon.
+/// A reply from the node daemon to the CNI process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -80,7 +80,7 @@ pub enum DaemonReply {
     Plan(Plan),
     /// Reply to `Addresses` and `Assign`: the assigned addresses.
     Addresses(Vec<AssignedAddresses>),
-    /// Success without data.
+    /// The request succeeded, and there is nothing to return.
     Done,
     /// The request failed. The fault says why and what to do.
     Fault(Fault),

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct PendingRelease {
     /// `CNI_CONTAINERID`.
     pub container: String,
-    /// Only this interface; the whole sandbox when absent.
+    /// Interface whose addresses are released; when absent, those of the whole sandbox are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
     /// The pod of the sandbox; absent if the runtime named none.
@@ -28,7 +28,7 @@ pub struct PendingRelease {
 }
 
 impl PendingRelease {
-    /// A release for `id`. Nothing is written yet.
+    /// Create a release for `id`. Nothing is written yet.
     pub fn new(id: &AttachmentId, pod: Option<PodRef>) -> Self {
         Self {
             container: id.container().to_owned(),
@@ -43,12 +43,12 @@ impl PendingRelease {
         DaemonRequest::Release { container: self.container.clone(), ifname: self.ifname.clone() }
     }
 
-    /// Write the file. The caller holds the attachment's lock.
+    /// Write this release to disk. The caller holds the attachment's lock.
     pub fn write(&self, root: &Root) -> Result<(), Error> {
         record::write(&self.path(root), self)
     }
 
-    /// Remove the file, if it exists. The caller holds the attachment's lock.
+    /// Remove the file of this release, if it exists. The caller holds the attachment's lock.
     pub fn remove(&self, root: &Root) -> Result<(), Error> {
         record::remove(&self.path(root))
     }

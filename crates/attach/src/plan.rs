@@ -62,7 +62,7 @@ pub struct Attachment {
     pub unchecked: bool,
 }
 
-/// A device allocated by a device plugin.
+/// A device that the kubelet allocated from the resource of a device plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentDevice {
     /// Name of the extended resource, as in the pod's resource requests.
@@ -93,7 +93,7 @@ impl DefaultRoutes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DefaultRoute {
-    /// Keep what the plugins set.
+    /// Keep the default routes that the plugins set.
     #[default]
     Keep,
     /// Remove the default routes through this interface.
@@ -102,7 +102,7 @@ pub enum DefaultRoute {
     Via(IpAddr),
 }
 
-/// One plugin of an attachment.
+/// One plugin of an attachment's chain: its configuration and how it is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanStep {
     /// The user's plugin configuration, unmodified except for `runtimeConfig` and `args`, which the daemon
@@ -122,7 +122,7 @@ pub enum StepKind {
     Foreign,
     /// In-process: an IPoIB child of a host interface.
     Ipoib {
-        /// The child to create.
+        /// Parent, MTU and partition key of the child.
         child: IpoibStep,
         /// Whether the daemon assigns the interface's addresses; otherwise `ipam` is a foreign plugin or
         /// absent.
@@ -131,9 +131,9 @@ pub enum StepKind {
     },
     /// In-process: a virtual function of an adapter.
     IbSriov {
-        /// The function and its settings.
+        /// PCI address of the function, and the settings to apply to it.
         vf: VfStep,
-        /// As in [`Self::Ipoib`].
+        /// Whether the daemon assigns the interface's addresses, as in [`Self::Ipoib`].
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
@@ -186,7 +186,7 @@ impl StepKind {
 pub struct IpoibStep {
     /// Parent: name or altname of an IPoIB interface in the host namespace.
     pub parent: String,
-    /// MTU to set; the kernel's default when absent.
+    /// MTU to set, in bytes; the kernel's default when absent.
     pub mtu: Option<u32>,
     /// Partition key; that of the parent when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ pub struct VfStep {
     /// Link state to set; unchanged when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_state: Option<VfLinkState>,
-    /// MTU to set; the kernel's default when absent.
+    /// MTU to set, in bytes; the kernel's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// Whether to move the RDMA device into the pod; when absent, only if the node's RDMA mode is exclusive.
@@ -223,11 +223,11 @@ pub struct VfStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinatorStep {
-    /// Whether the pod gets a veth pair to the node.
+    /// How the pod is connected to the node, and so whether it gets a veth pair.
     pub mode: CoordinatorMode,
     /// Subnets that are reached through the node: pods, services and others.
     pub subnets: Vec<IpNet>,
-    /// Routes for the interface's own table, as (destination, gateway).
+    /// Routes for the interface's own routing table, as (destination, gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<(IpNet, IpAddr)>,
     /// Whether to set up a routing table per interface.
@@ -236,16 +236,16 @@ pub struct CoordinatorStep {
     /// Name of the interface that gets the pod's default route; unchanged when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_route: Option<String>,
-    /// The node's routing table for routes to pods.
+    /// Number of the node's routing table for routes to pods.
     #[serde(rename = "table")]
     pub host_rule_table: u32,
-    /// `rp_filter` in the pod; unchanged when absent.
+    /// Value of the sysctl `rp_filter` for the pod's interfaces; unchanged when absent.
     #[serde(rename = "filter", default, skip_serializing_if = "Option::is_none")]
     pub rp_filter: Option<u8>,
-    /// Transmit queue length of the interface; unchanged when absent.
+    /// Transmit queue length of the interface, in packets; unchanged when absent.
     #[serde(rename = "queue", default, skip_serializing_if = "Option::is_none")]
     pub tx_queue_len: Option<u32>,
-    /// MTU of the veth pair between pod and node.
+    /// MTU of the veth pair between pod and node, in bytes.
     #[serde(rename = "mtu")]
     pub veth_mtu: u32,
     /// Address of the pod's end of the veth pair; none when absent.
@@ -263,7 +263,7 @@ pub enum CoordinatorMode {
     Underlay,
     /// The interface is additional to the one of the cluster network.
     Overlay,
-    /// Do nothing.
+    /// The coordinator changes nothing in the pod or on the node.
     Disabled,
 }
 
@@ -281,7 +281,7 @@ pub struct AssignedAddresses {
     pub dns: Option<Value>,
 }
 
-/// One assigned address.
+/// One address assigned to the pod, and the gateway of its subnet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssignedIp {
     /// Address with the prefix length of its subnet.

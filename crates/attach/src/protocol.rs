@@ -12,7 +12,7 @@ use std::io::Read;
 pub enum CniCommand {
     /// Attach a container.
     Add,
-    /// Check an attachment.
+    /// Check that an attachment still exists.
     Check,
     /// Detach a container.
     Del,
@@ -34,8 +34,8 @@ impl CniCommand {
             Self::Check => (SANDBOX, CniVersion::V0_4_0),
             Self::Del => (DEL, CniVersion::V0_1_0),
             Self::Gc => (&["CNI_PATH"], CniVersion::V1_1_0),
-            // The specification lists CNI_PATH as required here and libcni sends it, but the specification's
-            // text calls it optional.
+            // The specification lists CNI_PATH as required for STATUS and libcni sends it, but the
+            // specification's text calls it optional.
             Self::Status => (&[], CniVersion::V1_1_0),
             Self::Version => (&[], CniVersion::V0_1_0),
         }
@@ -109,7 +109,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for CniEnvironment {
     }
 }
 
-/// A validated CNI call.
+/// A CNI call whose variables and configuration have been validated.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// `CNI_COMMAND`.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct RdmaMove {
     device: String,
-    /// The parent device, as in [`MovedRdmaDevice`].
+    /// PCI address or auxiliary device name of the parent device, as in [`MovedRdmaDevice`].
     parent: String,
     function: Option<PciAddress>,
 }
@@ -123,7 +123,7 @@ fn lock_device(context: &CniContext<'_>, parent: &str) -> Result<Lock, Error> {
 
 /// RDMA devices of an auxiliary device (a sub-function).
 fn auxiliary_rdma_devices(hardware: &dyn Hardware, name: &str) -> Vec<String> {
-    // The name must not be a path.
+    // The name comes from the configuration, so it must not lead out of the directory.
     if name.contains('/') || name.starts_with('.') {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use crate::{CniContext, Error, Invocation};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Polling interval.
+/// Interval between checks whether the file exists.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Wait for the configured file, if any, for at most `timeout`.

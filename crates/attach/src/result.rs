@@ -35,16 +35,16 @@ pub struct ResultInterface {
     /// Hardware address: 6 bytes for Ethernet or 20 for IPoIB, in hexadecimal with colons.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mac: String,
-    /// MTU, since 1.1.0.
+    /// MTU in bytes; since CNI 1.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Path of its network namespace; empty for the host.
+    /// Path of the interface's network namespace; empty if the interface is in the host namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
-    /// Path of a socket that belongs to the interface, such as a vhost-user socket; since 1.1.0.
+    /// Path of a socket that belongs to the interface, such as a vhost-user socket; since CNI 1.1.0.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub socket_path: String,
-    /// PCI address of the interface's device; since 1.1.0.
+    /// PCI address of the interface's device; since CNI 1.1.0.
     #[serde(default, rename = "pciID", skip_serializing_if = "String::is_empty")]
     pub pci_id: String,
 }
@@ -55,9 +55,9 @@ pub struct ResultIp {
     /// Index in [`CniResult::interfaces`]; absent in the result of an IPAM plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<usize>,
-    /// Address with prefix length.
+    /// Address with the prefix length of its subnet.
     pub address: IpNet,
-    /// Gateway of the subnet.
+    /// Gateway of the subnet, if any.
     #[serde(default, deserialize_with = "maybe_address", skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
 }
@@ -68,7 +68,7 @@ pub struct ResultRoute {
     /// Gateway; when absent, the first gateway of an address of the same family.
     #[serde(default, deserialize_with = "maybe_address", skip_serializing_if = "Option::is_none")]
     pub gw: Option<IpAddr>,
-    /// `mtu`, `advmss`, `priority`, `table` and `scope`: since 1.1.0, copied without interpretation.
+    /// `mtu`, `advmss`, `priority`, `table` and `scope`: since CNI 1.1.0, copied without interpretation.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -153,7 +153,7 @@ fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// An address; Go programs may write an empty string for none.
+/// Parse an optional address. An empty string, which Go programs may write, counts as absent.
 fn maybe_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
     match Option::<String>::deserialize(from)?.as_deref() {
         None | Some("") => Ok(None),

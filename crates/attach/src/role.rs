@@ -8,20 +8,20 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginType {
-    /// The meta plugin: the default network and all networks of the pod's annotation.
+    /// The meta plugin: attaches the default network and all networks of the pod's annotation.
     Ferroband,
-    /// One IPoIB interface, called by another meta plugin or by a runtime.
+    /// Creates one IPoIB interface. Called by another meta plugin or by a runtime.
     Ipoib,
-    /// One virtual function. Called like `Ipoib`.
+    /// Attaches one virtual function. Called like `Ipoib`.
     #[serde(rename = "ib-sriov")]
     IbSriov,
-    /// The RDMA device of an earlier plugin's interface. Called like `Ipoib`.
+    /// Moves the RDMA device of an earlier plugin's interface into the pod. Called like `Ipoib`.
     Rdma,
-    /// Routes between the pod and its node. Called like `Ipoib`.
+    /// Sets up routes between the pod and its node. Called like `Ipoib`.
     Coordinator,
-    /// IPAM only, called by another plugin.
+    /// Only assigns addresses (IPAM). Called by the plugin that creates the interface.
     Whereabouts,
-    /// IPAM only, from SpiderIPPool objects.
+    /// Only assigns addresses (IPAM), from SpiderIPPool objects. Called like `Whereabouts`.
     Spiderpool,
 }
 
@@ -55,12 +55,12 @@ impl PluginType {
         matches!(self, Self::Ferroband)
     }
 
-    /// Whether it creates one interface, with addresses from an IPAM plugin.
+    /// Whether the plugin creates one interface, with addresses from an IPAM plugin.
     pub fn is_interface(self) -> bool {
         matches!(self, Self::Ipoib | Self::IbSriov)
     }
 
-    /// Whether it only assigns addresses.
+    /// Whether the plugin only assigns addresses.
     pub const fn is_ipam(self) -> bool {
         matches!(self, Self::Whereabouts | Self::Spiderpool)
     }
@@ -70,7 +70,7 @@ impl PluginType {
         ipam.and_then(Self::from_name).is_some_and(Self::is_ipam)
     }
 
-    /// Whether it runs after the plugin that creates the interface.
+    /// Whether the plugin runs after the plugin that creates the interface.
     pub fn is_chained(self) -> bool {
         matches!(self, Self::Rdma | Self::Coordinator)
     }

@@ -25,7 +25,7 @@ pub fn run(
 fn finish_uninstall(context: &CniContext<'_>) {
     // A failure is only logged, because the sandbox has been deleted in any case.
     if let Err(error) = leave::finish_if_idle(context.root) {
-        eprintln!("ferroband: uninstalling from this node: {error}");
+        eprintln!("ferroband: cannot finish the uninstallation from this node: {error}");
     }
 }
 

@@ -26,7 +26,7 @@ fn refuse_own(call: &Invocation, netns: &Netns) -> Result<(), Error> {
 pub(crate) struct SandboxState {
     /// The namespace, if it still exists.
     pub(crate) netns: Option<Netns>,
-    /// `CNI_NETNS` for foreign plugins.
+    /// Value of `CNI_NETNS` for foreign plugins; empty if the path must not be passed to them.
     pub(crate) cni_netns: String,
 }
 

@@ -29,7 +29,7 @@ impl DeferredSignals {
         Ok(Self { pending, received: Cell::new(false) })
     }
 
-    /// Whether a signal has arrived.
+    /// Whether one of the blocked signals has arrived since [`Self::block`].
     pub fn received(&self) -> bool {
         let received = self.received.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
         self.received.set(received);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_blocked_signal_is_reported_and_does_not_kill() {
-        // Use a separate thread, because the signal mask is never reset.
+        // Use a separate thread, because `block` changes its signal mask for good.
         std::thread::spawn(|| {
             let signals = DeferredSignals::block().unwrap();
             assert!(!signals.received());

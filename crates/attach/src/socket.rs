@@ -26,19 +26,19 @@ const MAX_FDS: usize = 2;
 #[non_exhaustive]
 pub enum ChannelError {
     /// The socket failed or timed out.
-    #[error("socket error: {0}")]
+    #[error("cannot read from or write to the socket: {0}")]
     Socket(#[from] io::Error),
     /// The peer closed the connection.
     #[error("the peer closed the connection")]
     Closed,
     /// A message is longer than [`MAX_MESSAGE_LEN`].
-    #[error("message of {length} bytes is too long")]
+    #[error("message of {length} bytes exceeds the limit of 16 MiB")]
     TooLong {
-        /// Length in bytes.
+        /// Length of the message's JSON, in bytes.
         length: usize,
     },
     /// A message could not be parsed.
-    #[error("cannot parse message: {0}")]
+    #[error("cannot parse the JSON of a message: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 

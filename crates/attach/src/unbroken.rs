@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// First argument of a helper process; the operation follows as JSON.
 pub const HELPER_FLAG: &str = "--unbroken";
-/// How long an operation waits for another one.
+/// How long a device operation waits for another one on the same node to finish.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A device operation. All of them are idempotent.

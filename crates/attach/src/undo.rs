@@ -19,13 +19,13 @@ pub(crate) struct AttachmentTeardown<'a> {
     pub(crate) lock: &'a Lock,
     /// The sandbox's namespace, if it still exists.
     pub(crate) netns: Option<&'a Netns>,
-    /// `CNI_NETNS` for foreign plugins.
+    /// Value of `CNI_NETNS` for foreign plugins.
     pub(crate) cni_netns: &'a str,
-    /// `CNI_PATH`.
+    /// Value of `CNI_PATH` for foreign plugins.
     pub(crate) path: &'a str,
-    /// The CNI call, if it is for this sandbox.
+    /// The CNI call that is being served; `None` in a GC, whose call is not for this sandbox.
     pub(crate) call: Option<&'a Invocation>,
-    /// A connection to the daemon that may still be usable.
+    /// An open connection to the daemon, if there is one. It is unusable after a request without a reply.
     pub(crate) daemon: RefCell<Option<NodeClient>>,
 }
 

@@ -33,20 +33,20 @@ const MULTUS_DIR: &str = "var/lib/cni/multus";
 #[derive(Debug)]
 pub(crate) struct MultusState {
     container: String,
-    /// In the order of their ADDs.
+    /// The sandbox's attachments, in the order in which Multus ran their ADDs.
     attachments: Vec<MultusAttachment>,
-    /// The file with the list of delegates, if it exists.
+    /// Path of Multus' file with the list of delegates, if it exists.
     delegates_file: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq)]
 struct MultusAttachment {
     attachment: Attachment,
-    /// Result of the last plugin.
+    /// CNI result of the attachment's last plugin, if known.
     result: Option<Value>,
     /// `CNI_ARGS` of the ADD, if known.
     args: Option<String>,
-    /// File in libcni's cache.
+    /// Path of the attachment's file in libcni's cache, if it exists.
     cache_file: Option<PathBuf>,
 }
 

@@ -9,13 +9,13 @@ pub enum CniVersion {
     V0_1_0,
     /// 0.2.0: the last one with a single address per family.
     V0_2_0,
-    /// 0.3.0: interfaces and lists of addresses.
+    /// 0.3.0: results list interfaces, and any number of addresses.
     V0_3_0,
-    /// 0.3.1: chains.
+    /// 0.3.1: plugin chains.
     V0_3_1,
     /// 0.4.0: CHECK, and `prevResult` on DEL.
     V0_4_0,
-    /// 1.0.0: addresses without `version`.
+    /// 1.0.0: addresses in results have no `version` field any more.
     V1_0_0,
     /// 1.1.0: GC and STATUS.
     V1_1_0,
@@ -36,7 +36,7 @@ impl CniVersion {
         Self::ALL.into_iter().find(|version| version.as_str() == text)
     }
 
-    /// The form used in JSON.
+    /// The version as written in `cniVersion`, such as `1.1.0`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V0_1_0 => "0.1.0",

@@ -13,7 +13,8 @@ fn documented_commands_are_valid() {
     let mut tried = 0;
     for (page, text) in markdown::pages(&root) {
         for words in markdown::commands(&text) {
-            // `kubectl ferroband …` and `cargo xtask lab ferroband …` run the same program.
+            // `kubectl ferroband …` and `cargo xtask lab ferroband …` run the same program, so their
+            // arguments are checked too.
             let Some(start) = words.iter().take(6).position(|word| word == "ferroband") else { continue };
             if start > 0 && !["kubectl", "cargo"].contains(&words[0].as_str()) {
                 continue;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// Run the cluster daemon
 ///
-/// The cluster daemon runs the cluster-wide controllers. It communicates with the node daemons only through API
-/// objects. Run two replicas: the leader holds the lease ferroband-cluster, the other takes over if the leader fails.
-/// Pods start and stop without it.
+/// The cluster daemon runs the cluster-wide controllers. It communicates with the node daemons only through
+/// API objects. Run two replicas: the leader holds the lease ferroband-cluster, the other takes over if the
+/// leader fails. Pods can start and stop while it is down.
 ///
-/// It requires access to the API server (in-cluster, or KUBECONFIG) and none to the host.
+/// It requires access to the API server (in-cluster, or KUBECONFIG). It does not access the host.
 #[derive(Args, Debug)]
 pub struct ClusterCommand {
-    /// Identity of this replica: the name of its pod.
+    /// Name of this replica's pod, which identifies the replica in the lease.
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pod_name: String,
 
@@ -26,11 +26,11 @@ pub struct ClusterCommand {
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     lease_seconds: u64,
 
-    /// Prefix for the resource names of SriovIBNetworks, which are written without one.
+    /// Prefix that is added to the resourceName of every SriovIBNetwork.
     #[arg(long, env = "RESOURCE_PREFIX", value_name = "PREFIX", default_value = "spidernet.io")]
     resource_prefix: String,
 
-    /// Port of the webhook, behind the Service ferroband-webhook.
+    /// Port on which the admission webhook listens; the Service ferroband-webhook forwards to it.
     #[arg(long, value_name = "PORT", default_value_t = 9443)]
     webhook_port: u16,
 }

@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 /// For bash: `ferroband completions bash > /etc/bash_completion.d/ferroband`
 #[derive(Args, Debug)]
 pub struct CompletionsCommand {
-    /// Shell that loads the completions.
+    /// Shell for which the completion script is printed.
     shell: Shell,
 }
 

@@ -7,7 +7,7 @@ use kube::{Client, Config};
 use std::future::Future;
 use std::path::PathBuf;
 
-/// Flags that select the cluster.
+/// Flags that select the cluster to connect to.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterConnection {
@@ -15,7 +15,7 @@ pub struct ClusterConnection {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Context in the kubeconfig.
+    /// Context of the kubeconfig to use; defaults to its current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -25,13 +25,13 @@ impl ClusterConnection {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = match (&self.kubeconfig, &self.context) {
             (Some(file), _) => {
-                let read =
-                    Kubeconfig::read_from(file).with_context(|| format!("kubeconfig {}", file.display()))?;
+                let read = Kubeconfig::read_from(file)
+                    .with_context(|| format!("cannot read kubeconfig {}", file.display()))?;
                 Config::from_custom_kubeconfig(read, &options).await?
             }
-            (None, Some(context)) => {
-                Config::from_kubeconfig(&options).await.with_context(|| format!("context {context}"))?
-            }
+            (None, Some(context)) => Config::from_kubeconfig(&options)
+                .await
+                .with_context(|| format!("cannot use context {context} of the kubeconfig"))?,
             (None, None) => {
                 Config::infer().await.context("cannot connect to the API server; is KUBECONFIG set?")?
             }
@@ -40,7 +40,7 @@ impl ClusterConnection {
     }
 }
 
-/// Runs a future on a single-threaded runtime.
+/// Runs `work` to completion on a new single-threaded Tokio runtime.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Field manager for server-side apply.
+/// Name of the field manager with which the CRDs are applied (server-side apply).
 const FIELD_MANAGER: &str = "ferroband";
 /// Time limit for a CRD to become established.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,13 +35,13 @@ pub struct CrdsCommand {
 enum CrdsAction {
     /// Apply the CRDs to the cluster (server-side apply) and wait until they are established.
     Apply {
-        /// Take over fields that another field manager owns.
+        /// Overwrite CRD fields that another field manager owns, and become their owner.
         #[arg(long)]
         take_over: bool,
     },
     /// Print the CRDs as YAML.
     Print {
-        /// Write one file per CRD into this directory instead.
+        /// Write one YAML file for each CRD to this directory, instead of printing the CRDs.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
@@ -86,15 +86,15 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
         let name = definition.name_any();
         match api.patch(&name, &parameters, &Patch::Apply(definition)).await {
             Ok(_) => writeln!(out, "applied      {name}")?,
-            // Another field manager, usually the replaced project, owns the CRD. Ferroband also works with the
-            // upstream CRD, so this is not an error.
+            // Another field manager, usually that of a project that Ferroband replaces, owns the CRD.
+            // Ferroband also works with the upstream CRD, so this is not an error.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 writeln!(
                     out,
-                    "kept         {name} (owned by another field manager; replace it with --take-over)"
+                    "kept         {name} (another field manager owns it; run with --take-over to replace it)"
                 )?;
             }
-            Err(e) => return Err(e).with_context(|| format!("cannot apply {name}")),
+            Err(e) => return Err(e).with_context(|| format!("cannot apply CRD {name}")),
         }
     }
     for definition in &definitions {
@@ -107,14 +107,14 @@ async fn apply(take_over: bool) -> anyhow::Result<()> {
 async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
     let until = Instant::now() + ESTABLISH_TIMEOUT;
     loop {
-        let definition = api.get(name).await.with_context(|| format!("cannot read {name}"))?;
+        let definition = api.get(name).await.with_context(|| format!("cannot read CRD {name}"))?;
         let conditions = definition.status.and_then(|status| status.conditions).unwrap_or_default();
         if conditions.iter().any(|c| c.type_ == "Established" && c.status == "True") {
             return Ok(());
         }
         if Instant::now() > until {
             let said: Vec<_> = conditions.into_iter().filter_map(|c| c.message).collect();
-            bail!("{name} is not established after {ESTABLISH_TIMEOUT:?}: {}", said.join("; "));
+            bail!("CRD {name} is not established after {ESTABLISH_TIMEOUT:?}: {}", said.join("; "));
         }
         sleep(Duration::from_millis(200)).await;
     }

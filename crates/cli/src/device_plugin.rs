@@ -19,19 +19,19 @@ use std::{path::PathBuf, sync::Arc};
 /// includes it; run only one of the two.
 #[derive(Args, Debug)]
 pub struct DevicePluginCommand {
-    /// Name of this node, to select its file in a configuration directory.
+    /// Name of this node; selects the file of that name in a directory of --device-config.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", default_value = "")]
     node_name: String,
 
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// Directory of RDMA device files; defaults to /dev/infiniband under the root.
+    /// Directory of RDMA device files; defaults to /dev/infiniband under --root.
     #[arg(long, value_name = "DIR")]
     device_dir: Option<PathBuf>,
 
-    /// The kubelet's directory; defaults to /var/lib/kubelet under the root.
+    /// The kubelet's root directory; defaults to /var/lib/kubelet under --root.
     #[arg(long, value_name = "DIR")]
     kubelet_dir: Option<PathBuf>,
 
@@ -46,11 +46,11 @@ pub struct DevicePluginCommand {
 /// Registration method, as selected with --registration.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum RegistrationArg {
-    /// Through the plugin watcher if the directory plugins_registry exists, otherwise by a call.
+    /// Like `watcher` if the kubelet's directory plugins_registry exists, otherwise like `call`.
     Auto,
-    /// By a call to kubelet.sock, repeated after each restart of the kubelet.
+    /// Call Register on kubelet.sock, and again after each restart of the kubelet.
     Call,
-    /// Through a socket in plugins_registry, which the kubelet watches.
+    /// Create a socket in the kubelet's directory plugins_registry, which the kubelet watches.
     Watcher,
 }
 

@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 
 /// Explain an error code
 ///
-/// Every error message of Ferroband ends with a code in brackets, in pod events, conditions and on the command line.
-/// This command prints its meaning, causes and remedies. Without a code it lists all codes.
+/// Every error message of Ferroband ends with a code in brackets, in pod events, conditions and on the
+/// command line. This command prints the code's meaning, causes and remedies. Without a code it lists all
+/// codes.
 #[derive(Args, Debug)]
 pub struct ExplainCommand {
     /// Error code, for example NoParent, or a CNI error number.
     code: Option<String>,
 
-    /// Output format.
+    /// Output format of the codes.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }
@@ -43,7 +44,7 @@ fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
     let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni_code());
     let codes: Vec<_> = FaultCode::all().into_iter().filter(fits).collect();
     if codes.is_empty() {
-        bail!("unknown code `{query}`; run `ferroband explain` for a list");
+        bail!("unknown error code `{query}`; run `ferroband explain` to list all codes");
     }
     Ok(codes)
 }

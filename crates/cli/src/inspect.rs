@@ -12,11 +12,11 @@ use std::path::PathBuf;
 /// Prints one line for each port: device, PCI address, network interface and link state.
 #[derive(Args, Debug)]
 pub struct InspectCommand {
-    /// Output format.
+    /// Output format of the ports.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
@@ -31,7 +31,7 @@ impl InspectCommand {
     }
 }
 
-/// Columns of every table. A wide table also has `WIDE_COLUMNS`.
+/// Columns of the table. The table of `-o wide` also has `WIDE_COLUMNS`.
 const COLUMNS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
 const WIDE_COLUMNS: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
 

@@ -16,7 +16,8 @@ pub fn parse_arguments() -> Arguments {
     Arguments::from_arg_matches(&parsed).unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
-/// If called for completions, prints them in the format of kubectl (cobra) and returns true.
+/// If kubectl calls the program for completions, prints them in the format of kubectl (cobra) and returns
+/// true.
 pub fn handle_completion() -> bool {
     if program_name() != "kubectl_complete-ferroband" {
         return false;
@@ -35,7 +36,8 @@ fn program_name() -> String {
     Path::new(&zeroth).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Completions for the last of `words`, each with its description.
+/// Returns the completions of the last word, each with its description after a tab. The other words select
+/// the subcommand.
 fn candidates(mut command: Command, words: &[String]) -> Vec<String> {
     command.build();
     let (last, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));

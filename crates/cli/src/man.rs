@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Writes one page for each subcommand: `ferroband man --dir /usr/local/share/man/man1`
 #[derive(Args, Debug)]
 pub struct ManCommand {
-    /// Directory for the pages.
+    /// Existing directory to which the manual pages are written.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     dir: PathBuf,
 }

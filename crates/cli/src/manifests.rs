@@ -21,15 +21,17 @@ use std::{
 
 /// Print the manifests of Ferroband for `kubectl apply`
 ///
-/// The manifests contain a namespace, service accounts and RBAC rules of the two daemons, the DaemonSet and the
-/// Deployment. They do not contain the custom resource definitions: run `ferroband crds apply` first.
+/// The manifests contain a namespace, the service accounts and RBAC rules of both daemons, an admission
+/// policy, a webhook, the DaemonSet of the node daemon and the Deployment of the cluster daemon. They do not
+/// contain the custom resource definitions: run `ferroband crds apply` first.
 #[derive(Args, Debug)]
 pub struct ManifestsCommand {
     /// Container image of both daemons.
     #[arg(long, default_value = "ferroband:dev")]
     image: String,
 
-    /// Also install ferroband-cni under these names.
+    /// Also install the CNI plugin under these names on every node. An existing file is kept as
+    /// NAME.before-ferroband.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
     alias: Vec<String>,
 
@@ -37,7 +39,7 @@ pub struct ManifestsCommand {
     #[arg(long, value_name = "PROFILE")]
     simulate: Option<String>,
 
-    /// Interface that connects the simulated fabrics of the nodes.
+    /// Interface that connects the simulated fabrics of the nodes; without it each node has its own fabric.
     #[arg(long, value_name = "INTERFACE", requires = "simulate")]
     simulate_uplink: Option<String>,
 
@@ -45,7 +47,7 @@ pub struct ManifestsCommand {
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
-    /// Write the Helm chart's templates into this directory instead.
+    /// Write the Helm chart's templates to this directory, instead of printing the manifests.
     #[arg(long, value_name = "DIR", hide = true)]
     chart: Option<PathBuf>,
 }

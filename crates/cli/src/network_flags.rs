@@ -25,7 +25,7 @@ pub struct NetworkFlags {
     )]
     namespace_isolation: bool,
 
-    /// Namespaces whose networks every pod may use with --namespace-isolation.
+    /// Namespaces whose networks every pod may use even with --namespace-isolation.
     #[arg(
         long,
         env = "FERROBAND_GLOBAL_NAMESPACES",

@@ -8,14 +8,15 @@ use std::{net::SocketAddr, path::PathBuf};
 
 /// Run the node daemon
 ///
-/// The node daemon advertises the RDMA devices of this node to the kubelet (as jarvice.com/rdma and as configured),
-/// plans the interfaces and addresses of pods, and installs ferroband-cni in front of the default network. Pods need it
-/// to start, but not to stop: addresses of pods deleted while it is down are released when it is back.
+/// The node daemon advertises the RDMA devices of this node to the kubelet (as jarvice.com/rdma and as the
+/// resources of --device-config), plans the interfaces and addresses of pods, and installs ferroband-cni in
+/// front of the default network. Pods need it to start, but not to stop: addresses of pods deleted while it
+/// is down are released when it is back.
 ///
 /// It must run as root in the host's network namespace, and requires the API server (in-cluster, or KUBECONFIG).
 #[derive(Args, Debug)]
 pub struct NodeCommand {
-    /// Name of this Node object.
+    /// Name of this node's Node object.
     #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
     node_name: Option<String>,
 
@@ -23,7 +24,7 @@ pub struct NodeCommand {
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
     namespace: String,
 
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
@@ -57,7 +58,7 @@ pub struct NodeCommand {
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
-    /// Only check whether the running daemon on this node is ready; exit with 0 if so.
+    /// Do not run a daemon; exit with 0 if the daemon that runs on this node is ready, otherwise with 1.
     #[arg(long)]
     pub check: bool,
 }
@@ -67,7 +68,7 @@ pub const ALIASES: [&str; 8] =
     ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl NodeCommand {
-    /// Runs the daemon until SIGTERM. With --check, returns immediately.
+    /// Runs the daemon until SIGTERM. With --check, only checks whether a daemon is ready.
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
             node_name,

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{Write, stdout};
 
-/// How a command prints its result.
+/// Value of `--output`: how a command prints its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// Table with the most important columns.
@@ -17,7 +17,7 @@ pub enum OutputFormat {
     Yaml,
 }
 
-/// Prints `value` as JSON or YAML, or the result of `columns`.
+/// Prints `value` as JSON or YAML, or prints the table that `columns` returns.
 pub fn print(
     output: OutputFormat,
     value: &impl Serialize,

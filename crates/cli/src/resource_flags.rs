@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Configuration directory that is used if --device-config is absent and the directory exists.
 const DEFAULT_CONFIG_DIR: &str = "/etc/ferroband/devices";
 
-/// Resources to advertise to the kubelet.
+/// Flags for the resources that are advertised to the kubelet.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceFlags {
@@ -17,11 +17,11 @@ pub struct ResourceFlags {
     #[arg(long, visible_alias = "config-file", value_name = "PATH", value_delimiter = ',')]
     device_config: Vec<PathBuf>,
 
-    /// Prefix for resources of a resourceList that sets no resourcePrefix.
+    /// Prefix of the resource names for resourceList entries without resourcePrefix.
     #[arg(long, value_name = "PREFIX", default_value = "spidernet.io")]
     resource_prefix: String,
 
-    /// Resource that represents all RDMA devices of the node.
+    /// Name of the resource that gives a pod all RDMA devices of the node.
     #[arg(long, value_name = "NAME", default_value = "jarvice.com/rdma", value_parser = parse_resource_name)]
     rdma_resource: String,
 
@@ -29,7 +29,7 @@ pub struct ResourceFlags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     rdma_count: usize,
 
-    /// Allocate devices through CDI instead of device files.
+    /// Pass CDI device names to the container runtime instead of device files.
     #[arg(long)]
     pub use_cdi: bool,
 }

@@ -14,10 +14,11 @@ use std::{path::PathBuf, time::Duration};
 /// rest: the CNI configuration 00-ferroband.conflist, the CNI plugin and its aliases. Files that the aliases replaced
 /// are restored. The daemon is not required for this. If it still runs, it reinstalls nothing until it is restarted.
 ///
-/// With --all-nodes, the node daemons do this on every node before their DaemonSet is deleted, as the Helm chart does.
+/// With --all-nodes, the pods of the node DaemonSet do this on every node. Run it before the DaemonSet is
+/// deleted; `helm uninstall` runs it automatically.
 #[derive(Args, Debug)]
 pub struct UninstallCommand {
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
@@ -29,11 +30,11 @@ pub struct UninstallCommand {
     #[arg(long, conflicts_with_all = ["root", "hold"])]
     all_nodes: bool,
 
-    /// Namespace in which Ferroband is installed.
+    /// Namespace in which Ferroband is installed; used only with --all-nodes.
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
     namespace: String,
 
-    /// Seconds to wait for all nodes.
+    /// Maximum number of seconds to wait until Ferroband is removed from all nodes.
     #[arg(long, value_name = "SECONDS", default_value_t = 240, requires = "all_nodes")]
     patience: u64,
 }
@@ -51,7 +52,7 @@ impl UninstallCommand {
         let done = install::uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
         let message = match done {
             true => "Ferroband is removed from this node",
-            false => "pods with attachments are still running; Ferroband is removed with the last of them",
+            false => "pods attached by Ferroband still run; it is removed when the last of them is deleted",
         };
         println!("{message}");
         if self.hold {

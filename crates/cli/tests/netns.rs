@@ -122,7 +122,7 @@ impl CliNodeFixture {
         self.root.path("etc/cni/net.d/00-ferroband.conflist")
     }
 
-    /// Calls the CNI plugin as a runtime does.
+    /// Calls the CNI plugin as a container runtime does. Returns the exit status and the JSON output.
     fn call_cni(&self, command: &str, sandbox: &CliSandbox) -> (u8, Value) {
         let list: Value = serde_json::from_str(&read(&self.conflist())).unwrap();
         let mut config = list["plugins"][0].clone();
@@ -185,7 +185,7 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     put_pod(&server, "lost", "elsewhere");
     let node = CliNodeFixture::new();
     let daemon = node.start_daemon(&server);
-    // The node is registered now and can reserve a block.
+    // The daemon sets this label when it registers the node. Then the node can reserve an address block.
     wait_until("the node's label", || server.calls().contains(&"PATCH /api/v1/nodes/n1".to_owned()));
     let before = server.calls().len();
 
@@ -204,7 +204,7 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     let blocks = "/apis/ferroband.io/v1alpha1/addressblocks";
     let block = format!("{blocks}/default-192.168.0.0");
     let status = |pod: &str| format!("PATCH /api/v1/namespaces/default/pods/{pod}/status");
-    // Ignore watches and status updates of the node.
+    // Compare only requests for pods and address blocks; the node's own updates come at any time.
     let about = |call: &String| call.contains("/pods") || call.contains("/addressblocks");
     let calls: Vec<_> = server.calls().split_off(before).into_iter().filter(about).collect();
     assert_eq!(calls, [format!("POST {blocks}"), status("a"), format!("PUT {block}"), status("b")]);
@@ -213,7 +213,8 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     assert_eq!((refused, &error["code"]), (1, &json!(103)), "{error}");
     assert!(error["msg"].as_str().unwrap().contains("ib7"), "{error}");
 
-    // One pod is deleted while the daemon runs, the other while it is down.
+    // Pod a is deleted while the daemon runs, pod b while it is down. Both addresses must be released, that
+    // of b after the restart.
     assert_eq!(node.call_cni("DEL", &a).0, 0);
     drop(daemon);
     assert_eq!(node.call_cni("DEL", &b).0, 0);

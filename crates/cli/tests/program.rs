@@ -1,4 +1,4 @@
-//! Output and exit status of the program.
+//! Runs the program `ferroband` and checks its output and exit status.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

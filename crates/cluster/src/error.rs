@@ -27,8 +27,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function for `map_err` that wraps the error of an API call. `action` is its verb, `object` what it
-    /// was about.
+    /// Returns a function for `map_err` that wraps the error of an API call. `action` is the verb of the
+    /// call, and `object` the kind and name of its object.
     pub fn api(action: &'static str, object: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let object = object.into();
         move |source| Self::Api { action, object, source: Box::new(source) }

@@ -57,7 +57,7 @@ impl LeaderLease {
         }
     }
 
-    /// Renews the lease again and again. Returns when another replica holds it, or may acquire it soon.
+    /// Renews the lease periodically. Returns when another replica holds it, or may acquire it soon.
     pub async fn renew_until_lost(&self) {
         let mut renewed = Instant::now();
         loop {
@@ -67,12 +67,12 @@ impl LeaderLease {
             let remaining = self.renew_deadline().saturating_sub(renewed.elapsed());
             match timeout(remaining, self.renew()).await {
                 Ok(Ok(true)) => renewed = sent_at,
-                Ok(Ok(false)) => return warn!("another replica holds the lease"),
+                Ok(Ok(false)) => return warn!("another replica holds the lease; this replica stops leading"),
                 Ok(Err(e)) => debug!(error = %error_chain(&e), "cannot renew the lease; retrying"),
                 Err(_) => {}
             }
             if renewed.elapsed() >= self.renew_deadline() {
-                return warn!("the lease was not renewed before its deadline");
+                return warn!("the lease was not renewed before its deadline; this replica stops leading");
             }
         }
     }
@@ -92,7 +92,7 @@ impl LeaderLease {
             Ok::<_, kube::Error>(())
         };
         if let Err(e) = released.await {
-            debug!(error = %error_chain(&e), "cannot release the lease; it will expire");
+            debug!(error = %error_chain(&e), "cannot release the lease; another replica can acquire it when it expires");
         }
     }
 

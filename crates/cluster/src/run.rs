@@ -41,7 +41,7 @@ async fn lead_while_held(
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<(), Error> {
     while stop.run_until_cancelled(lease.acquire()).await.is_some() {
-        info!("started leading");
+        info!("acquired the lease; starting the controllers");
         let mut tasks = TaskSet::default();
         lead::start(&context, &network_caches, &webhook_objects, &mut tasks);
         let lost = async {
@@ -53,7 +53,7 @@ async fn lead_while_held(
         let ended = tasks.run_until(lost).await;
         tasks.stop_all().await;
         ended?;
-        info!("stopped leading");
+        info!("controllers stopped, because the lease was lost or the daemon is stopping");
     }
     Ok(())
 }

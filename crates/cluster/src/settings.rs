@@ -18,8 +18,8 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// The namespaces whose objects apply to the whole cluster: the daemon's own, and those that the documentation of
-    /// the replaced systems uses.
+    /// The namespaces whose objects apply to the whole cluster: the daemon's own, and those in the
+    /// documentation of Spiderpool and the SR-IOV operator.
     pub fn system_namespaces(&self) -> Vec<&str> {
         let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
         all.dedup();

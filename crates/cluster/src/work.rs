@@ -15,7 +15,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Pause after the first failed pass. It doubles with each further failure, up to `MAX_BACKOFF`.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A controller reconciles at least this often, even without an observed change.
+/// Maximum time between two passes of a controller, even if no watched object changes.
 const RESYNC_PERIOD: Duration = Duration::from_secs(300);
 
 /// A controller. Only the leader runs it.

@@ -34,12 +34,12 @@ fn main() -> ExitCode {
 }
 
 fn run_call(plugin_type: PluginType, call: &Invocation, out: &mut dyn Write) -> Result<(), Error> {
-    // If this fails, a signal acts like a kill, which the journal covers.
+    // If the signals cannot be blocked, one of them acts like a kill, and DEL cleans up from the journal.
     let signals = DeferredSignals::block().ok();
     let stop = || signals.as_ref().is_some_and(DeferredSignals::received);
     let root = Root::default();
     let hardware = detect_hardware(&root)?;
-    // The running binary, even if the file has been replaced since.
+    // The helper is this running binary, even if its file has been replaced since.
     let helper = Some(Path::new("/proc/self/exe"));
     let context = CniContext {
         should_stop: &stop,

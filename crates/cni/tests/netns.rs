@@ -85,7 +85,7 @@ impl CniProcessFixture {
         self.start(command).wait_with_output().unwrap()
     }
 
-    /// The pod's net1, from `ip -j`.
+    /// The pod's interface net1 as shown by `ip -j`; `None` if it does not exist.
     fn net1(&self) -> Option<Value> {
         let netns = Netns::open(self.netns()).unwrap();
         let output = netns.run(|| Command::new("ip").args(["-j", "address", "show", "dev", "net1"]).output());

@@ -14,7 +14,7 @@ fn run_program(name: &str, arguments: &[&str], variables: &[(&str, &str)], stdin
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // The plugin may exit without reading standard input.
+    // Ignore a write error: the plugin may exit without reading standard input.
     let _ = std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), stdin.as_bytes());
     child.wait_with_output().expect("the program ends")
 }

@@ -3,18 +3,18 @@
 use std::{future::Future, io, time::Duration};
 use tokio::time::timeout;
 
-/// Time limit of one call. The outcome of a call that exceeds it is unknown. The client's own timeout is
+/// Time limit of one API call. The outcome of a call that exceeds it is unknown. The client's own timeout is
 /// several minutes, because it also applies to watches.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Classification of a failed call.
+/// Class of a failed API call. It determines whether the caller retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiFailure {
     /// No response, or a temporary error: the same call may succeed later.
     Unavailable,
     /// The object does not exist.
     NotFound,
-    /// The object exists, but not in the expected state.
+    /// The object already exists, or has another UID or resource version than the call expects.
     Conflict,
     /// The API server rejected the call and would reject it again.
     Rejected,

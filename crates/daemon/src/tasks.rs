@@ -9,7 +9,7 @@ use tracing::error;
 
 /// A task ended before the daemon was stopped.
 #[derive(Debug, thiserror::Error)]
-#[error("{task} ended unexpectedly")]
+#[error("task {task} of the daemon ended unexpectedly")]
 pub struct TaskEnded {
     pub task: &'static str,
     /// The panic that ended the task; `None` if the task returned.
@@ -20,7 +20,7 @@ pub struct TaskEnded {
 /// missing task would look healthy without working.
 pub struct TaskSet<E> {
     set: JoinSet<(&'static str, Result<(), E>)>,
-    /// Cancelled to stop all tasks.
+    /// Token that is cancelled to stop all tasks.
     pub stop: CancellationToken,
 }
 
@@ -52,12 +52,12 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
             () = shutdown => Ok(()),
             ended = self.set.join_next() => Err(match ended {
                 Some(Ok((task, Err(e)))) => {
-                    error!(task, error = %error_chain(&e), "task failed");
+                    error!(task, error = %error_chain(&e), "task failed, stopping the daemon");
                     e
                 }
                 Some(Ok((task, Ok(())))) => TaskEnded { task, source: None }.into(),
-                Some(Err(e)) => TaskEnded { task: "a task", source: Some(Box::new(e)) }.into(),
-                None => TaskEnded { task: "every task", source: None }.into(),
+                Some(Err(e)) => TaskEnded { task: "(unknown)", source: Some(Box::new(e)) }.into(),
+                None => TaskEnded { task: "(all)", source: None }.into(),
             }),
         }
     }

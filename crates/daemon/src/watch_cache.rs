@@ -159,7 +159,7 @@ pub async fn watch_forever<K>(
             Ok(event) => {
                 pause = MIN_BACKOFF;
                 if last_problem.take().is_some() {
-                    info!(what, "watch restored");
+                    info!(what, "watch of API objects restored");
                 }
                 apply(event);
             }
@@ -168,7 +168,7 @@ pub async fn watch_forever<K>(
                 // Log each distinct problem once: an outage may last for hours.
                 if last_problem.as_ref() != Some(&problem) {
                     let hint = hint(&e);
-                    warn!(what, error = problem, hint, "cannot watch, retrying");
+                    warn!(what, error = problem, hint, "cannot watch API objects, retrying");
                     last_problem = Some(problem);
                 }
                 // The watcher restarts when it is polled again.

@@ -32,7 +32,7 @@ pub enum Error {
         /// Name of the interface; `#` and the index if it no longer exists; `(all)` if the request was a list.
         interface: String,
         errno: Errno,
-        /// The kernel's explanation (extended acknowledgement).
+        /// The kernel's explanation (extended acknowledgement), if it sent one.
         message: Option<String>,
     },
     /// The requested interface name is used by another interface.
@@ -58,7 +58,7 @@ pub enum Error {
     #[error("the kernel has no RDMA support")]
     NoRdma,
     /// The namespace has no RDMA device of that name.
-    #[error("RDMA device {device} does not exist in the namespace")]
+    #[error("RDMA device {device} does not exist in the network namespace")]
     NoRdmaDevice { device: String },
     /// The kernel rejected a request about a PCI function, a virtual function or an RDMA device.
     #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
@@ -74,13 +74,13 @@ pub enum Error {
     /// The parent of an IPoIB child does not exist.
     #[error("interface {interface} does not exist")]
     NoParent {
-        /// The requested name or altname.
+        /// Requested name or altname of the parent.
         interface: String,
     },
     /// The parent of an IPoIB child is not an IPoIB interface.
     #[error("interface {interface} is of kind {kind}, not ipoib")]
     NotIpoib {
-        /// The requested name or altname.
+        /// Requested name or altname of the parent.
         interface: String,
         /// Kind of the interface, such as `veth`, or its link type if it has no kind.
         kind: String,
@@ -88,7 +88,7 @@ pub enum Error {
     /// The parent of an IPoIB child exists, but its port has no valid P_Key yet (0x8000 or none).
     #[error("interface {interface} has no P_Key yet")]
     NoPKey {
-        /// The requested name or altname.
+        /// Requested name or altname of the parent.
         interface: String,
     },
     /// A file or directory could not be read or changed.

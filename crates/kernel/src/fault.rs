@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use std::error::Error as _;
 
 impl Error {
-    /// The user-facing form of this error.
+    /// Converts the error to a fault, which has a code and a remedy for users.
     pub fn fault(&self) -> Fault {
         match self {
             Self::NoNetns { path } => Fault::new(
@@ -26,7 +26,7 @@ impl Error {
                 FaultCode::BadNamespace,
                 format!("network namespace {}", path.display()),
                 format!("cannot {doing} it: {errno}"),
-                "run as root in the host's namespaces",
+                "run Ferroband as root in the host's namespaces",
             ),
             Self::InterfaceRequest { doing, interface, errno, message } => Fault::new(
                 FaultCode::KernelRefused,
@@ -62,13 +62,13 @@ impl Error {
                 FaultCode::NoRdma,
                 "RDMA",
                 "the kernel of this node has no RDMA support",
-                "load ib_core and the driver of the adapter",
+                "load the kernel module ib_core and the driver of the RDMA adapter",
             ),
             Self::NoRdmaDevice { device } => Fault::new(
                 FaultCode::NoDevice,
                 format!("RDMA device {device}"),
-                "the device does not exist in the namespace",
-                "check whether it was unplugged, renamed or moved",
+                "the device does not exist in the network namespace",
+                "check whether the device was unplugged, renamed or moved",
             ),
             Self::DeviceRequest { doing, device, errno, message } => Fault::new(
                 match errno {
@@ -107,22 +107,22 @@ impl Error {
 
 fn remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::EPERM | Errno::EACCES => "run as root in the host's namespaces",
-        Errno::EEXIST => "remove the existing object",
+        Errno::EPERM | Errno::EACCES => "run Ferroband as root in the host's namespaces",
+        Errno::EEXIST => "remove the interface, address, route or rule that already exists",
         Errno::EOPNOTSUPP => "load the kernel module for this kind of interface",
-        Errno::ENODEV => "check whether the device was unplugged or moved",
+        Errno::ENODEV => "check whether the interface was removed or moved, or its device unplugged",
         _ => "check the kernel log of the node",
     }
 }
 
 fn device_remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::EPERM | Errno::EACCES => "run as root in the host's namespaces",
+        Errno::EPERM | Errno::EACCES => "run Ferroband as root in the host's namespaces",
         Errno::EBUSY => {
-            "wait until the device is unused; set the number of virtual functions to 0 before changing it"
+            "wait until the device is unused; to change the number of virtual functions, set it to 0 first"
         }
         Errno::EOPNOTSUPP => {
-            "check that the driver supports this and that the RDMA namespace mode is exclusive"
+            "check that the driver supports the request and that the RDMA namespace mode is exclusive"
         }
         Errno::ERANGE => "request no more virtual functions than the firmware supports",
         Errno::ENODEV | Errno::ENOENT => "check whether the device was unplugged or has no driver",

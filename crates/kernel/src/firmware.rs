@@ -18,7 +18,7 @@ pub trait Firmware: Send + Sync {
     fn reboot(&self) -> Result<(), FirmwareError>;
 }
 
-/// An error of starting or running `mstconfig`, or of the reboot.
+/// `mstconfig` could not be started or failed, or the node could not be rebooted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FirmwareError {
@@ -28,7 +28,7 @@ pub enum FirmwareError {
     #[error("cannot run {program}")]
     CannotRun { program: &'static str, source: std::io::Error },
     /// The program returned a nonzero exit code.
-    #[error("{program} {arguments}: {message}")]
+    #[error("{program} {arguments} failed: {message}")]
     Failed {
         program: &'static str,
         arguments: String,
@@ -39,13 +39,13 @@ pub enum FirmwareError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirmwareSetting {
-    /// Current value: `16`, `True(1)`, `IB(1)`.
+    /// Current value, such as `16`, `True(1)` or `IB(1)`.
     pub current: String,
     /// Value after the next boot.
     pub next: String,
 }
 
-/// Settings of an adapter, keyed by name: `NUM_OF_VFS`, `SRIOV_EN`.
+/// Settings of an adapter, keyed by name, such as `NUM_OF_VFS` or `SRIOV_EN`.
 pub type FirmwareSettings = BTreeMap<String, FirmwareSetting>;
 
 /// Reads all settings of the adapter whose PCI address is `pci`.

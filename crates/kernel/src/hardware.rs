@@ -23,10 +23,11 @@ pub trait Hardware: Host {
     ///
     /// The kernel destroys and recreates the IPoIB interface of the device; use [`Hardware::interfaces`] on both
     /// namespaces to find the new interface. Returns EOPNOTSUPP in shared mode and [`Error::NoRdmaDevice`] if the
-    /// device is not in `from`. A process that may be killed must not call this.
+    /// device is not in `from`. A process that may be killed must not call this, because a fatal signal
+    /// during the move leaves the device without its MAD layer.
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), Error>;
 
-    /// Whether RDMA devices are shared between namespaces or exclusive to one.
+    /// Returns whether network namespaces share all RDMA devices, or each device belongs to one namespace.
     fn rdma_netns_mode(&self) -> Result<NetnsMode, Error>;
 
     /// Sets shared or exclusive mode until the next boot. Returns EBUSY while any namespace other than the initial
@@ -50,19 +51,22 @@ pub trait Hardware: Host {
     /// ERANGE if the number exceeds the maximum.
     fn set_vf_count(&self, pf: PciAddress, count: u16) -> Result<(), Error>;
 
-    /// Binds the function to `driver`. A process that may be killed must not call this.
+    /// Binds the PCI function to `driver`. A process that may be killed must not call this, because a fatal
+    /// signal during the bind leaves the function without a driver.
     fn bind_driver(&self, function: PciAddress, driver: &str) -> Result<(), Error>;
 
-    /// Unbinds the driver of the function, which removes the RDMA device and the interface of the function.
+    /// Unbinds the driver of the PCI function, which removes the RDMA device and the interface of the
+    /// function.
     fn unbind_driver(&self, function: PciAddress) -> Result<(), Error>;
 
-    /// Sets `driver_override` of the function; `None` clears it.
+    /// Sets `driver_override` of the PCI function, the only driver that may bind to it; `None` clears the
+    /// override.
     fn set_driver_override(&self, function: PciAddress, driver: Option<&str>) -> Result<(), Error>;
 
-    /// Lets the kernel find and bind a matching driver.
+    /// Lets the kernel find a matching driver and bind it to the PCI function.
     fn probe_driver(&self, function: PciAddress) -> Result<(), Error>;
 
-    /// Interfaces of the function in a namespace, whatever their current names are.
+    /// Network interfaces of the PCI function in a namespace, found independently of their names.
     fn interfaces(&self, function: PciAddress, netns: Option<&Netns>) -> Result<Vec<Link>, Error>;
 
     /// Driver statistics of an interface, with the driver's names (`ethtool -S`).
@@ -73,8 +77,9 @@ pub trait Hardware: Host {
     /// counters, the P_Key table and the state of an RDMA device that was moved there.
     fn with_netns_sysfs(&self, netns: &Netns, read: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error>;
 
-    /// Updates the trees below [`Host::root`]. Call this before reading them. It does nothing on a real kernel.
-    /// Simulated trees do not reflect moved interfaces, deleted namespaces and traffic until they are updated.
+    /// Updates the sysfs and device trees below [`Host::root`]. Call this before reading them. It does
+    /// nothing on a real kernel. Simulated trees do not reflect moved interfaces, deleted namespaces and
+    /// traffic until they are updated.
     fn refresh(&self) -> Result<(), Error>;
 
     /// Returns a watch that receives the hardware events from now on.

@@ -47,7 +47,7 @@ pub struct IpoibChild {
     pub mode: IpoibMode,
 }
 
-/// IFLA_IPOIB_MODE (linux/if_link.h).
+/// Transport mode of an IPoIB interface: IFLA_IPOIB_MODE of linux/if_link.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IpoibMode {

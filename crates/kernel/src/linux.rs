@@ -17,7 +17,7 @@ pub struct LinuxHost {
 }
 
 impl LinuxHost {
-    /// Uses the sysfs and device files below `root`.
+    /// Creates a host whose sysfs and device files are below `root`.
     pub fn new(root: Root) -> Self {
         Self { root }
     }

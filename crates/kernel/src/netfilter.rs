@@ -40,7 +40,7 @@ const META_MARK: u32 = 3;
 const META_IIFNAME: u32 = 6;
 const CT_STATE: u32 = 0;
 const CT_MARK: u32 = 3;
-/// NF_CT_STATE_BIT(IP_CT_NEW).
+/// NF_CT_STATE_BIT(IP_CT_NEW): the packet starts a new connection.
 const NEW: u32 = 8;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
@@ -73,7 +73,8 @@ pub fn add_connmark_rules(netns: &Netns, interface: &str, mark: u32) -> Result<b
     commit(netns, first, last, ("mark connections through", interface))
 }
 
-/// Removes the table with all its rules. Does nothing if it does not exist.
+/// Removes the table that [`add_connmark_rules`] created, with all its rules. Does nothing if the table does
+/// not exist.
 pub fn remove_connmark_rules(netns: &Netns) -> Result<(), Error> {
     let path = netns.path().display().to_string();
     commit(netns, [], (table(DELETE_TABLE), 0), ("remove connection mark rules in", &path)).map(drop)

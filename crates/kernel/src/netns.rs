@@ -40,7 +40,7 @@ impl fmt::Display for NetnsId {
 }
 
 impl Netns {
-    /// The namespace of the calling thread.
+    /// Opens the network namespace of the calling thread.
     pub fn current() -> Result<Self, Error> {
         // `/proc/self` is the main thread, which may be in another namespace.
         Self::open("/proc/thread-self/ns/net")
@@ -54,7 +54,7 @@ impl Netns {
         match open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty()) {
             Ok(fd) => Self::from_checked_fd(fd, path.to_owned()),
             Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Error::NoNetns { path: path.to_owned() }),
-            // open(2) of a socket returns ENXIO.
+            // The path is a Unix socket, for which open(2) returns ENXIO.
             Err(Errno::ENXIO) => Err(Error::NotNetns { path: path.to_owned() }),
             Err(errno) => Err(Error::Netns { doing: "open", path: path.to_owned(), errno }),
         }

@@ -30,9 +30,9 @@ pub struct ProbeRequest {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// Whether another host uses the address.
+    /// Checks whether another host uses the address.
     Duplicate,
-    /// Whether the gateway with this address replies.
+    /// Checks whether the gateway with this address replies.
     Gateway(IpAddr),
 }
 
@@ -40,7 +40,7 @@ pub enum ProbeKind {
 pub enum ProbeOutcome {
     /// No other host uses the address, or the gateway replied.
     Passed,
-    /// Another host uses the address. Its hardware address belongs to no interface of this namespace.
+    /// Another host uses the address. The value is the hardware address of that host.
     Conflict(Vec<u8>),
     /// The gateway did not reply.
     GatewaySilent,
@@ -101,7 +101,7 @@ struct ProbeRun {
     own_addresses: Vec<Vec<u8>>,
 }
 
-/// A probe that has no outcome yet.
+/// A probe on an interface with a carrier, until a reply determines its outcome or all attempts are used.
 struct PendingProbe {
     position: usize,
     request: ProbeRequest,
@@ -144,7 +144,7 @@ impl ProbeRun {
     fn run(mut self, timeouts: ProbeTimeouts) -> Vec<ProbeOutcome> {
         let own = std::mem::take(&mut self.own_addresses);
         for _ in 0..timeouts.attempts.max(1) {
-            // An interface that cannot send is treated like one without carrier.
+            // If the interface cannot send, the outcome is the same as without a carrier.
             self.resolve(|probe| probe.send().is_err().then_some(ProbeOutcome::Inconclusive));
             let end = Instant::now() + timeouts.reply;
             while !self.pending.is_empty() && Instant::now() < end {
@@ -158,7 +158,7 @@ impl ProbeRun {
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or(ProbeOutcome::Inconclusive)).collect()
     }
 
-    /// Removes the pending probes for which `decide` returns an outcome, and records it.
+    /// Removes the pending probes for which `decide` returns an outcome, and stores their outcomes.
     fn resolve(&mut self, decide: impl Fn(&PendingProbe) -> Option<ProbeOutcome>) {
         let outcomes = &mut self.outcomes;
         self.pending.retain(|probe| match decide(probe) {

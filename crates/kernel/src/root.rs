@@ -25,7 +25,7 @@ impl Root {
         Self { base: base.into(), hardware: None }
     }
 
-    /// Uses the `sys` and `dev` trees below `directory`.
+    /// Returns a root whose `sys` and `dev` trees are below `directory`.
     #[must_use]
     pub fn with_hardware(self, directory: impl Into<PathBuf>) -> Self {
         Self { hardware: Some(directory.into()), ..self }
@@ -40,27 +40,27 @@ impl Root {
         below(&self.base, relative.as_ref())
     }
 
-    /// The path of `relative` in sysfs: `class/net`.
+    /// The path of `relative`, such as `class/net`, in sysfs.
     pub fn sys(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&below(self.hardware(), Path::new("sys")), relative.as_ref())
     }
 
-    /// The path of the device file `relative`: `infiniband/uverbs0`.
+    /// The path of the device file `relative`, such as `infiniband/uverbs0`.
     pub fn dev(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&below(self.hardware(), Path::new("dev")), relative.as_ref())
     }
 
-    /// The path of `relative` in procfs: `sys/kernel/random/boot_id`.
+    /// The path of `relative`, such as `sys/kernel/random/boot_id`, in procfs.
     pub fn proc_(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("proc"), relative.as_ref())
     }
 
-    /// The path of `relative` below `run`, which is cleared at boot: `ferroband/cni.sock`.
+    /// The path of `relative`, such as `ferroband/cni.sock`, below `run`, which is cleared at boot.
     pub fn run(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("run"), relative.as_ref())
     }
 
-    /// The path of `relative` in Ferroband's persistent state: `journal` is `var/lib/ferroband/journal`.
+    /// The path of `relative` in the directory of Ferroband's persistent state, `var/lib/ferroband`.
     pub fn state(&self, relative: impl AsRef<Path>) -> PathBuf {
         below(&self.path("var/lib/ferroband"), relative.as_ref())
     }

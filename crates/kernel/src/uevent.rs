@@ -11,17 +11,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Multicast group of the kernel's events. Group 2 carries the same events after udev has processed them.
 const KERNEL_GROUP: u32 = 1;
 
-/// Subsystems whose events can change the inventory.
+/// Subsystems whose events can indicate a change of the hardware inventory.
 pub const SUBSYSTEMS: [&str; 5] = ["pci", "net", "infiniband", "infiniband_verbs", "infiniband_mad"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uevent {
-    /// `add`, `remove`, `change`, `bind`, `unbind`, `move`.
+    /// One of `add`, `remove`, `change`, `bind`, `unbind`, `move`.
     pub action: String,
     /// Path of the device in sysfs: `/devices/pci0000:80/0000:80:02.0/0000:86:00.0`.
     pub path: String,
     pub subsystem: String,
-    /// All properties except the subsystem: `PCI_SLOT_NAME`, `INTERFACE`, `SEQNUM`.
+    /// All properties except the subsystem, such as `PCI_SLOT_NAME`, `INTERFACE` and `SEQNUM`, keyed by name.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -33,7 +33,7 @@ pub enum UeventItem {
     Lost,
 }
 
-/// A socket that receives uevents. Reading does not block; poll its descriptor.
+/// A socket that receives uevents. Reading does not block; poll its descriptor to wait for events.
 ///
 /// Events of network interfaces are sent to the namespace of the interface, all others to every network namespace
 /// of the initial user namespace (since 4.18).

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 pub enum HardwareEvent {
     /// A device was added, removed or changed.
     Device {
-        /// `add`, `remove`, `change`, `bind`, `unbind`, `move`, `online`, `offline`.
+        /// One of `add`, `remove`, `change`, `bind`, `unbind`, `move`, `online`, `offline`.
         action: String,
-        /// `pci`, `net`, `infiniband`, `infiniband_verbs`, `infiniband_mad`.
+        /// One of `pci`, `net`, `infiniband`, `infiniband_verbs`, `infiniband_mad`.
         subsystem: String,
         /// Path in sysfs, starting with `/devices`.
         path: String,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::info;
 
-/// Configuration and hardware access of the device plugin.
+/// What the device plugin needs to start: its configuration, the hardware, and the kubelet's directory.
 pub struct DevicePluginConfig {
     pub roots: DiscoveryRoots,
     /// Reports hardware events; the inventory itself is read from `roots`.

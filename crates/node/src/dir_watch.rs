@@ -28,15 +28,15 @@ use tracing::info;
 /// How often to look for a directory that does not exist yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The buffer has room for several events; an event with the longest file name takes 272 bytes.
+/// Room for several inotify events; an event with the longest file name takes 272 bytes.
 const EVENT_BUFFER_BYTES: usize = 4096;
 const THREAD_STACK_BYTES: usize = 64 * 1024;
 
-/// The process-wide instance, created on first use.
+/// The process-wide inotify instance, created when the first directory is watched.
 static INSTANCE: Mutex<Option<Arc<SharedInotify>>> = Mutex::new(None);
 
-/// The inotify instance and the channel of each watched directory. The channel's value has the meaning of
-/// `WatchedDir::changes`.
+/// The inotify instance, and one channel for each watched directory. The value of a channel becomes `true`
+/// when its directory is deleted or moved.
 struct SharedInotify {
     watches: Watches,
     listeners: Mutex<HashMap<WatchDescriptor, watch::Sender<bool>>>,
@@ -69,7 +69,7 @@ impl SharedInotify {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads events until the process ends.
+    /// Reads inotify events and notifies the listeners of each directory, until the process ends.
     fn dispatch_events(&self, mut inotify: Inotify) {
         let gone = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
         let mut buffer = [0; EVENT_BUFFER_BYTES];
@@ -91,7 +91,7 @@ impl SharedInotify {
                     if let Some(listener) = listeners.remove(&event.wd) {
                         listener.send_replace(true);
                     }
-                    // The kernel keeps the watch of a directory that was moved, so it is removed here.
+                    // The kernel keeps watching a directory that was moved, so its watch is removed here.
                     if event.mask.contains(EventMask::MOVE_SELF) {
                         let _ = self.watches.clone().remove(event.wd);
                     }
@@ -146,7 +146,7 @@ impl WatchedDir {
                 return Ok(folder);
             }
             if !logged {
-                info!(folder = %path.display(), "waiting for directory");
+                info!(folder = %path.display(), "directory does not exist yet, waiting for it");
                 logged = true;
             }
             time::sleep(RETRY_INTERVAL).await;
@@ -165,7 +165,8 @@ impl WatchedDir {
 impl Drop for WatchedDir {
     fn drop(&mut self) {
         let mut listeners = self.shared.listeners();
-        // The only remaining receiver is the one that is being dropped.
+        // If the receiver that is being dropped is the last one, nothing listens for the directory any
+        // longer.
         if listeners.get(&self.descriptor).is_some_and(|listener| listener.receiver_count() == 1) {
             listeners.remove(&self.descriptor);
             // The kernel may have removed the watch already.

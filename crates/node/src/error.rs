@@ -9,7 +9,7 @@ use std::{io, path::PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// inotify failed, for example because the limit of instances or watches is reached.
-    #[error("cannot watch {path}", path = path.display())]
+    #[error("cannot watch {path} with inotify", path = path.display())]
     Watch { path: PathBuf, source: io::Error },
     #[error("cannot {action} {path}", path = path.display())]
     File {
@@ -19,7 +19,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A Unix socket cannot be created, or its server failed.
-    #[error("cannot serve {path}", path = path.display())]
+    #[error("cannot serve the Unix socket {path}", path = path.display())]
     Serve { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     /// The kubelet rejected the registration of a resource.
     #[error("the kubelet at {path} did not register {resource}", path = path.display())]
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("devices of pod {pod}: neither the kubelet's socket {socket} nor its checkpoint exists", socket = socket.display())]
     NoKubelet { pod: String, socket: PathBuf },
     /// A request to the Kubernetes API server failed.
-    #[error("API server: {action} {object}")]
+    #[error("API server: cannot {action} {object}")]
     Api {
         /// Verb for the message, such as `patch`, `create` or `replace`.
         action: &'static str,
@@ -49,7 +49,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// A thread could not be started, or a background task ended unexpectedly.
-    #[error("task ended: {task}")]
+    #[error("task {task:?} of the node daemon failed")]
     Task { task: &'static str, source: Option<Box<dyn std::error::Error + Send + Sync>> },
     #[error(transparent)]
     Kernel(#[from] ferroband_kernel::Error),

@@ -104,7 +104,7 @@ impl FakeApi {
                 }
                 Some(_) => stored(&mut state, path.to_owned(), body),
             },
-            // PATCH bodies are not merged. Tests inspect the recorded request instead.
+            // A PATCH does not change the stored object. Tests inspect the recorded request instead.
             Method::PATCH => (StatusCode::OK, json!({"metadata": {"name": "patched"}})),
             _ => match state.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),

@@ -22,14 +22,14 @@ pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error
     Ok(host)
 }
 
-/// Returns a built-in simulation profile. The fault for an unknown name lists the available ones.
+/// Returns a built-in simulation profile. The fault for an unknown name lists the available profiles.
 pub fn find_profile(name: &str) -> Result<Profile, Fault> {
     Profile::builtin(name).ok_or_else(|| {
         let names: Vec<_> = Profile::builtins().into_iter().map(|profile| profile.name).collect();
         Fault::new(
             FaultCode::InvalidConfig,
             format!("simulation profile {name}"),
-            "unknown profile",
+            "no built-in simulation profile has this name",
             format!("choose one of: {}", names.join(", ")),
         )
     })

@@ -29,7 +29,7 @@ pub async fn label_and_count_nodes(client: Client, node: String, simulated: bool
     let api: Api<PartialObjectMeta<Node>> = Api::all(client);
     let update_count = async || match count_nodes(&api).await {
         Ok(number) => nodes.store(number, Ordering::Relaxed),
-        Err(e) => debug!(error = %error_chain(&e), "cannot count nodes"),
+        Err(e) => debug!(error = %error_chain(&e), "cannot count the nodes of the cluster, retrying"),
     };
     // Count before labelling, because address allocation needs the node count for the first pod.
     update_count().await;
@@ -41,7 +41,7 @@ pub async fn label_and_count_nodes(client: Client, node: String, simulated: bool
 }
 
 async fn set_simulated_label(api: &Api<PartialObjectMeta<Node>>, node: &str, simulated: bool) {
-    // A node that now has real hardware must lose the label.
+    // The value is `null` on a node with real hardware, which removes the label.
     let label = simulated.then_some("true");
     let patch = json!({ "metadata": { "labels": { SIMULATED_LABEL: label } } });
     let mut last_problem = String::new();
@@ -53,7 +53,7 @@ async fn set_simulated_label(api: &Api<PartialObjectMeta<Node>>, node: &str, sim
         }
         sleep(RETRY_DELAY).await;
     }
-    info!(node, simulated, "node labelled");
+    info!(node, simulated, "simulation label of the node updated");
 }
 
 /// Counts the nodes with one request, which lists a single node. The API server also returns how many remain.

@@ -58,7 +58,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     };
     let DevicePluginStatus { devices, registered } = plugin.start(&mut tasks).await?;
 
-    // Watch the API server.
+    // Watch the API objects that CNI calls need, such as pods, networks, pools and address blocks.
     let client = api_client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let pods = NodePodCache::new(client.clone());
     let networks = NetworkDefinitionCache::new(client.clone());
@@ -88,7 +88,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         tasks.start("metrics", exporter.serve(address, stop.clone()));
     }
 
-    // Configure adapters according to policies.
+    // Configure adapters as this node's SriovNetworkNodeState requests.
     let configure = ConfiguratorInputs {
         hardware: host.clone(),
         firmware: ferroband_sim::firmware(&settings.root)?.into(),
@@ -103,13 +103,13 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     };
     start_configurator(configure, &mut tasks)?;
 
-    // Allocate addresses.
+    // Start the address allocator, which writes allocations to the address blocks in batches.
     let store = ApiBlockStore::new(client.clone());
     let (allocator, batch_writer) = address::create_allocator(settings.node.clone(), blocks.clone(), store);
     let nodes = batch_writer.node_count();
     tasks.start_endless("address batch writer", batch_writer.run());
 
-    // Manage partition memberships.
+    // Keep this node's NodePartitions object current, which lists the partition members among its ports.
     let node_partitions = Arc::new(partition::NodePartitionsSync::new(client.clone(), settings.node.clone()));
     tasks.start_endless("partition watch", node_partitions.clone().run_watches());
     tasks.start_endless(
@@ -165,7 +165,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         condition::keep_condition_current(client.clone(), settings.node.clone(), devices),
     );
 
-    // Serve CNI calls.
+    // Serve CNI calls on the socket that ferroband-cni connects to.
     let handler = Arc::new(CniHandler {
         hardware: Some(host.clone()),
         host,
@@ -221,7 +221,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         let finished =
             blocking("waiting for CNI calls to finish", move || Ok(calls.wait_idle(DRAIN_TIMEOUT))).await?;
         if !finished {
-            warn!("CNI calls are still running; the kubelet will retry them");
+            warn!("stopping while CNI calls are still running; the kubelet will retry them");
         }
     }
     tasks.stop_all().await;

@@ -35,9 +35,10 @@ pub struct NodeSettings {
 
 #[derive(Clone, Debug)]
 pub struct SimulationSettings {
-    /// Name of the simulation profile.
+    /// Name of a built-in simulation profile, such as `default`.
     pub profile: String,
-    /// Interface that connects to the other nodes; without it, partitions are local to the node.
+    /// Network interface that connects the simulated fabric to other nodes; without it, partitions are local
+    /// to the node.
     pub uplink: Option<String>,
 }
 

@@ -7,9 +7,9 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-/// Creates the directories under `root` with mode 0700. Journals contain users' network configuration, and write
-/// access to the socket's directory would allow replacing the socket. The kubelet creates host path volumes with mode
-/// 0755.
+/// Creates the directories under `root` with mode 0700. Journals contain users' network configuration, and
+/// write access to the socket's directory would allow replacing the socket. The mode is set explicitly,
+/// because the kubelet creates hostPath volumes with mode 0755.
 pub fn create_private_dirs(root: &Root) -> Result<(), Error> {
     for path in [root.run("ferroband"), root.state(""), root.state("owed")] {
         let failed = |source| Error::File { action: "create", path: path.clone(), source };

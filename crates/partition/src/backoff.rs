@@ -1,4 +1,4 @@
-//! Exponential backoff.
+//! Exponential backoff between retries of failed requests to the subnet manager.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Backoff {
     /// Delay after the first failure.
     pub first: Duration,
-    /// Maximum delay.
+    /// Upper limit of the delay, reached after several consecutive failures.
     pub longest: Duration,
 }
 

@@ -1,9 +1,9 @@
-//! A cluster's slice of the GUID range.
+//! The part of the configured GUID range from which one cluster assigns GUIDs.
 
 use crate::GuidRange;
 use ferroband_model::Guid;
 
-/// A slice has 2^32 GUIDs.
+/// Each cluster has a slice of 2^32 GUIDs, if the range is large enough.
 const SLICE_BITS: u32 = 32;
 /// Maximum number of cluster ID bits in a GUID.
 const CLUSTER_ID_BITS: u32 = 24;
@@ -17,7 +17,7 @@ const CLUSTER_ID_BITS: u32 = 24;
 pub struct ClusterSlice {
     /// The configured range, which several clusters may share.
     pub range: GuidRange,
-    /// The part from which this cluster assigns GUIDs.
+    /// The part of `range` from which this cluster assigns GUIDs.
     pub guids: GuidRange,
     start: u64,
 }

@@ -10,16 +10,16 @@ pub enum SettingError {
     /// Required variables are not set.
     #[error("{} must be set", names.join(", "))]
     Missing {
-        /// All variables that are required; some of them may be set.
+        /// All required variables, including those that are set already.
         names: Vec<&'static str>,
     },
     /// The value of a variable is invalid.
-    #[error("{name}={value:?} is not {expected}")]
+    #[error("invalid value {value:?} of {name}: it must be {expected}")]
     Value {
         /// Name of the variable in the ConfigMap, the Secret or the environment.
         name: &'static str,
         value: String,
-        /// Description of the valid values.
+        /// Description of the valid values, for example `http or https`.
         expected: &'static str,
     },
     /// The GUID range ends before it starts, or includes the all-zeros or the all-ones GUID.
@@ -87,25 +87,26 @@ pub enum Error {
         problem: String,
     },
     /// A file could not be read or written.
-    #[error("{operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {source}", path.display())]
     File {
         /// `read` or `write`.
         operation: &'static str,
         path: PathBuf,
         source: std::io::Error,
     },
-    /// A partitions file that opensm would reject, or that would open the fabric. It is never written.
-    #[error("partitions file: {problem}")]
+    /// A partitions file that opensm would reject, or that would make every port a full member of the default
+    /// partition. It is never written.
+    #[error("invalid partitions file: {problem}")]
     UnsafePartitionsFile { problem: String },
-    /// A subnet manager host is not ready or failed.
-    #[error("subnet manager on {host}: {problem}")]
+    /// The opensm on a host is not ready, or a request to it failed.
+    #[error("subnet manager {host}: {problem}")]
     Host { host: String, problem: String },
 }
 
 /// Whether a failed request may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// The request was not applied, because the credentials or a value were rejected.
+    /// The request was not applied: the subnet manager rejected it, or it was never sent.
     NotApplied,
     /// The request may or may not have been applied.
     Unknown,
@@ -134,7 +135,7 @@ impl Error {
                 "correct UFM_USERNAME and UFM_PASSWORD, or UFM_TOKEN, in the Secret ib-kubernetes-ufm-secret"
             }
             Self::Unreachable { .. } | Self::Timeout { .. } => {
-                "check that it runs and is reachable from the cluster daemon; retried automatically"
+                "check that the subnet manager runs and that the cluster can reach it; retried automatically"
             }
             Self::UnsafePartitionsFile { .. } => {
                 "correct the part of partitions.conf outside of Ferroband's section"

@@ -13,9 +13,11 @@ pub const GUID_BLOCK_SIZE: u64 = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidOwner {
-    /// Name of the node. Empty for a GUID that someone else uses on the fabric and that must not be assigned.
+    /// Node of the function that uses the GUID. Empty if the GUID is in use outside of this cluster and must
+    /// not be assigned.
     pub node: String,
-    /// PCI address of the function. For a GUID that someone else uses, the place where it was observed.
+    /// PCI address of the function. For a GUID in use outside of this cluster, a description of where it was
+    /// seen.
     pub device: String,
 }
 
@@ -24,18 +26,18 @@ pub struct GuidBlockClaims {
     /// Node that created the block and assigns GUIDs from it first. Empty if the block was created for a
     /// requested GUID.
     pub node: String,
-    /// Claims by their offset from the first GUID.
+    /// Owners of the claimed GUIDs, by offset from the first GUID of the block.
     pub claims: BTreeMap<u8, GuidOwner>,
 }
 
-/// A claim to be stored: one block to create or replace.
+/// A claim to be stored, as one GuidBlock object to create or replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidBlockUpdate {
-    /// First GUID of the block, claimed or not.
+    /// First GUID of the block, which determines the name of the object.
     pub first: u64,
     /// Content of the block with the new claim.
     pub block: GuidBlockClaims,
-    /// GUID that the new claim contains.
+    /// The GUID that is newly claimed in `block`.
     pub guid: Guid,
 }
 
@@ -60,7 +62,7 @@ pub fn owned_guid(blocks: &BTreeMap<u64, GuidBlockClaims>, owner: &GuidOwner) ->
 /// Selects a GUID for `owner`. `Ok` contains the GUID that the owner already has. `Err` contains an update
 /// that must be stored before its GUID is used. `None` means that all GUIDs are claimed.
 ///
-/// Prefers the node's own blocks, then a new block, then any block.
+/// Prefers the node's own blocks, then a new block, then the blocks of other nodes.
 pub fn choose_guid(
     slice: &ClusterSlice,
     blocks: &BTreeMap<u64, GuidBlockClaims>,

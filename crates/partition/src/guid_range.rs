@@ -48,8 +48,8 @@ impl GuidRange {
     }
 }
 
-/// Parses every GUID format that the replaced projects accept: bytes separated by colons or dashes, groups separated by
-/// dots, 16 digits with or without 0x; case-insensitive.
+/// Parses a GUID in each format that ib-kubernetes and the CNI plugins accept: bytes separated by colons or
+/// dashes, groups separated by dots, or 16 hexadecimal digits with or without 0x. Case-insensitive.
 pub fn parse_guid(text: &str) -> Option<Guid> {
     let text = text.trim();
     if text.contains('-') && !text.contains([':', '.']) {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Membership {
-    /// Communicates with all members. The only type that ib-kubernetes requested.
+    /// Communicates with all members. The only type that ib-kubernetes requests.
     #[default]
     Full,
     /// Communicates with full members only.
@@ -39,7 +39,7 @@ impl FromStr for Membership {
         match text {
             "full" => Ok(Self::Full),
             "limited" => Ok(Self::Limited),
-            other => Err(format!("{other:?} is neither full nor limited")),
+            other => Err(format!("membership {other:?} is neither full nor limited")),
         }
     }
 }

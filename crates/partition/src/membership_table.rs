@@ -41,7 +41,7 @@ impl MembershipTable {
         self.partitions.get(&key)?.get(&guid).copied()
     }
 
-    /// The partitions that have members.
+    /// Returns the P_Keys of all partitions that have members, in ascending order.
     pub fn keys(&self) -> impl Iterator<Item = PKeyBase> {
         self.partitions.keys().copied()
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// it added itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
-    /// Managed P_Keys.
+    /// P_Keys that Ferroband manages. Partitions with other P_Keys are never changed.
     pub keys: PKeyRange,
     /// GUIDs of Ferroband's range that virtual functions have claimed.
     pub guids: BTreeSet<Guid>,
@@ -19,12 +19,13 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Whether this member may be removed from this partition.
+    /// Whether Ferroband may remove the member: it manages the P_Key, and owns the GUID or added this
+    /// membership.
     pub fn may_remove(&self, key: PKeyBase, guid: Guid) -> bool {
         self.keys.contains(key) && (self.guids.contains(&guid) || self.placed.contains(&(key, guid)))
     }
 
-    /// Whether members may be added to this partition.
+    /// Whether Ferroband manages the P_Key and may therefore add members to its partition.
     pub fn may_add(&self, key: PKeyBase) -> bool {
         self.keys.contains(key)
     }

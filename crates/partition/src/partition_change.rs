@@ -4,12 +4,11 @@ use crate::{Membership, MembershipTable, Ownership, PKeyBase};
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes to one partition.
+/// Members to add to and to remove from one partition in the subnet manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionChange {
-    /// Members to add, or whose membership changes.
+    /// Members to add, and members that change between full and limited, with their new membership type.
     pub add: BTreeMap<Guid, Membership>,
-    /// Members to remove.
     pub remove: BTreeSet<Guid>,
 }
 
@@ -78,7 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// Applying the diff makes owned memberships as desired and changes nothing else.
+        /// Applying the diff must make the owned memberships equal to the desired ones and change no others.
         #[test]
         fn diff_converges_and_changes_only_owned_memberships(
             desired in table(), observed in table(),

@@ -16,7 +16,8 @@ pub struct PKeyBase(u16);
 /// A P_Key that users may not assign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "P_Key {text:?} {problem}; valid are 0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe with the full-member bit"
+    "P_Key {text:?} {problem}; valid P_Keys are 0x0001 to 0x7ffe (1 to 32766), \
+     or 0x8001 to 0xfffe with the full-member bit"
 )]
 pub struct InvalidPKey {
     /// The P_Key as the user wrote it.
@@ -66,8 +67,8 @@ impl PKeyBase {
 impl FromStr for PKeyBase {
     type Err = InvalidPKey;
 
-    /// Accepts `0x3e8` and the equivalent `1000`. The hexadecimal form may include the full-member bit, as in the
-    /// kernel's P_Key tables. A decimal number above the range is treated as a mistake.
+    /// Accepts `0x3e8` and the equivalent `1000`. The hexadecimal form may include the full-member bit, as in
+    /// the kernel's P_Key tables. A decimal number above 32766 is an error.
     fn from_str(text: &str) -> Result<Self, InvalidPKey> {
         let bad = |problem| InvalidPKey { text: text.to_owned(), problem };
         let trimmed = text.trim();

@@ -24,11 +24,11 @@ pub struct ReconcilerHandle {
 pub struct SubnetManagerHealth {
     /// Result of the last list request; `None` before the first one.
     pub fabric: Option<Arc<FabricReport>>,
-    /// The last error, until a request succeeds.
+    /// Message of the last error; `None` after a request succeeds.
     pub problem: Option<String>,
     /// Whether the subnet manager rejects the credentials.
     pub unauthorized: bool,
-    /// Incremented after every batch and list.
+    /// Incremented after every batch and every list request, whether it succeeded or not.
     pub serial: u64,
 }
 
@@ -120,9 +120,9 @@ async fn reconcile_with(
                 let now = Instant::now();
                 handle.lock().finish_batch(&batch, &outcome, now);
                 match &outcome {
-                    Ok(()) => debug!(partitions = batch.changes.len(), "partitions programmed"),
+                    Ok(()) => debug!(partitions = batch.changes.len(), "partition changes sent"),
                     Err(error) => {
-                        warn!(%error, "cannot program partitions, retrying");
+                        warn!(%error, "cannot change partitions in the subnet manager, retrying");
                         // The outcome of the batch is uncertain, so list the partitions soon.
                         list_at = list_at.min(now + Backoff::default().first);
                     }

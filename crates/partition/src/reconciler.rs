@@ -28,7 +28,7 @@ pub enum MembershipState {
     Failing {
         /// Number of consecutive failed requests.
         attempts: u32,
-        /// Message of the last error.
+        /// Message of the last failed request.
         error: String,
     },
 }
@@ -51,7 +51,7 @@ pub struct PartitionReconciler {
     uncertain: BTreeSet<(PKeyBase, Guid)>,
     in_flight: BTreeMap<PKeyBase, PartitionChange>,
     failures: BTreeMap<PKeyBase, PartitionFailure>,
-    /// Orders batches and lists, so that an old list does not override newer results.
+    /// Counter that orders batches and lists, so that an old list does not override newer results.
     sequence: u64,
     changed_at: BTreeMap<PKeyBase, u64>,
     backoff: Backoff,
@@ -162,7 +162,7 @@ impl PartitionReconciler {
         };
     }
 
-    /// Returns the batches to send now. They are in flight until [`Self::finish_batch`].
+    /// Returns the batches to send now. They are in flight until [`Self::finish_batch`] is called.
     pub fn start_batches(&mut self, now: Instant, limits: RateLimits) -> Vec<PartitionBatch> {
         let free_slots = if limits.max_in_flight <= 1 {
             usize::MAX
@@ -224,7 +224,8 @@ impl PartitionReconciler {
                     self.failures.remove(key);
                 }
                 Err(error) => {
-                    // The error may concern only some members, and others may have been applied.
+                    // The error may concern only some members, and others may have been applied, so all are
+                    // uncertain.
                     self.uncertain.extend(members);
                     let attempts = self.failures.get(key).map_or(0, |failure| failure.attempts) + 1;
                     let retry_at = now + self.backoff.after(attempts);

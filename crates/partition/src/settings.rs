@@ -3,10 +3,10 @@
 use crate::{GuidRange, PKeyRange, SettingError, ufm};
 use std::time::Duration;
 
-/// The subnet manager backend.
+/// Subnet manager backend, selected by `DAEMON_SM_PLUGIN`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SmPlugin {
-    /// NVIDIA's UFM.
+    /// NVIDIA's Unified Fabric Manager, through its REST API.
     Ufm(Box<ufm::UfmClientSettings>),
     /// opensm on nodes of the cluster.
     Opensm,
@@ -16,19 +16,19 @@ pub enum SmPlugin {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionSettings {
-    /// The backend (`DAEMON_SM_PLUGIN`).
+    /// Subnet manager backend (`DAEMON_SM_PLUGIN`).
     pub plugin: SmPlugin,
-    /// Interval between full comparisons (`DAEMON_PERIODIC_UPDATE`). In ib-kubernetes this delayed all changes; here
-    /// changes are sent immediately.
+    /// Interval at which desired and observed memberships are compared (`DAEMON_PERIODIC_UPDATE`).
+    /// ib-kubernetes sends changes only at this interval; Ferroband sends them immediately.
     pub period: Duration,
-    /// Range from which GUIDs are assigned.
+    /// Range from which GUIDs are assigned (`GUID_POOL_RANGE_START` and `GUID_POOL_RANGE_END`).
     pub range: GuidRange,
     /// P_Keys that Ferroband manages (`FERROBAND_PKEYS`).
     pub keys: PKeyRange,
 }
 
 impl PartitionSettings {
-    /// Namespace of ib-kubernetes' objects.
+    /// Namespace of ib-kubernetes' ConfigMap and Secret.
     pub const NAMESPACE: &str = "kube-system";
     /// Name of ib-kubernetes' ConfigMap.
     pub const CONFIG_MAP: &str = "ib-kubernetes-config";

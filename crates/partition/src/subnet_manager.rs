@@ -14,14 +14,14 @@ pub trait SubnetManager: Send + Sync {
     /// Lists all members of all partitions and the state of the fabric. Returns within a deadline.
     fn observe(&self) -> BoxFuture<'_, Result<FabricReport, Error>>;
 
-    /// Applies a batch. Returns within a deadline. Idempotent.
+    /// Applies a batch. Returns within a deadline. Applying the same batch again has no further effect.
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Returns the batching and rate limits that suit this subnet manager.
     fn rate_limits(&self) -> RateLimits;
 }
 
-/// Changes that are sent together.
+/// Partition changes that are sent to the subnet manager together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
     pub changes: BTreeMap<PKeyBase, PartitionChange>,
@@ -37,7 +37,7 @@ pub struct FabricReport {
     /// Whether every port is a full member of the default partition, so that partitions do not isolate. `None` if
     /// unknown.
     pub open: Option<bool>,
-    /// Management keys that still have their default value (`sm_key`, `m_key`, …).
+    /// Management keys that still have their default value, for example `m_key is 0`.
     pub default_secrets: Vec<String>,
     /// Whether the subnet manager programs the virtual ports of SR-IOV functions. `None` if unknown.
     pub virtualization: Option<bool>,
@@ -48,7 +48,7 @@ pub struct FabricReport {
     pub warnings: Vec<String>,
 }
 
-/// Batching and rate limits of a subnet manager.
+/// How changes are batched for a subnet manager, and how often batches are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
     /// How long changes are collected before they are sent.

@@ -30,7 +30,7 @@ pub enum SimulationChange {
     SetVfCount { device: String, count: u16 },
     /// Adds to a counter of a port, for example `symbol_error` or `out_of_sequence`.
     AddToCounter {
-        /// The adapter or virtual function.
+        /// PCI address, RDMA device or interface of an adapter or virtual function.
         device: String,
         /// Port number, starting at 1.
         port: u32,
@@ -38,21 +38,21 @@ pub enum SimulationChange {
         counter: String,
         by: u64,
     },
-    /// Sets the RDMA network namespace mode.
+    /// Sets the RDMA network namespace mode: shared or exclusive.
     SetNetnsMode { mode: NetnsMode },
     /// Writes the P_Key table of an adapter or a virtual function, as a subnet manager does. The first key
     /// determines the partition of the function's interface.
     SetPKeys {
-        /// The adapter or virtual function.
+        /// PCI address, RDMA device or interface of an adapter or virtual function.
         device: String,
-        /// The table, starting at slot 0.
+        /// P_Keys to write, starting at slot 0 of the table.
         keys: Vec<PKey>,
     },
     /// Writes the P_Key tables of all InfiniBand ports, as a sweep of the subnet manager does.
     SetFabricPKeys {
-        /// Tables by port GUID, starting at slot 0.
+        /// P_Key tables by port GUID, each starting at slot 0.
         tables: BTreeMap<Guid, Vec<PKey>>,
-        /// The table of all other ports.
+        /// P_Key table of every port that is not in `tables`.
         others: Vec<PKey>,
     },
 }

@@ -22,14 +22,16 @@ pub enum Error {
     #[error("{} is not a valid file of the simulation", path.display())]
     InvalidFile { path: PathBuf, source: serde_json::Error },
     /// A simulation with other parameters is already up.
-    #[error("a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is already up")]
+    #[error(
+        "a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is already running"
+    )]
     AlreadyUp { profile: String, seed: String, uplink: Option<String> },
-    /// A field of a profile has an invalid value.
-    #[error("profile {profile}: invalid {field} {text:?}")]
+    /// A field of a profile has an invalid value, or the same value as another device.
+    #[error("profile {profile}: invalid or duplicate value of {field}: {text:?}")]
     InvalidProfile {
         profile: String,
         field: &'static str,
-        /// The invalid value.
+        /// The value, or a description of the problem.
         text: String,
     },
     /// A profile file cannot be parsed.
@@ -40,24 +42,24 @@ pub enum Error {
         field: String,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no simulation to change.
-    #[error("no simulation is up")]
+    /// A change was requested, but no simulation is running.
+    #[error("no simulation is running on this host")]
     NotUp,
     /// The simulated host has no such device.
-    #[error("simulated device {device} does not exist")]
+    #[error("the simulation has no device {device}")]
     NoDevice {
         /// Requested PCI address, RDMA device or interface.
         device: String,
     },
     /// The name of a simulated interface is used by another interface.
-    #[error("interface {netdev} of kind {kind} already exists")]
+    #[error("another interface {netdev}, of kind {kind}, already exists")]
     NameTaken {
         netdev: String,
         /// Kind of the other interface, for example `bridge`.
         kind: String,
     },
     /// The interface that connects the partitions of several nodes does not exist.
-    #[error("uplink {uplink} does not exist")]
+    #[error("uplink interface {uplink} does not exist")]
     NoUplink { uplink: String },
 }
 
@@ -101,10 +103,10 @@ impl Error {
                 "stop the running simulation first (ferroband sim down)",
             ),
             Self::InvalidProfile { profile, .. } => {
-                (FaultCode::InvalidConfig, format!("profile {profile}"), "correct the profile")
+                (FaultCode::InvalidConfig, format!("profile {profile}"), "correct this field in the profile")
             }
             Self::InvalidDescription { file, .. } => {
-                (FaultCode::Undecodable, format!("file {file}"), "correct the field")
+                (FaultCode::Undecodable, format!("file {file}"), "correct this field in the file")
             }
             Self::NotUp => {
                 (FaultCode::InvalidConfig, "simulation".into(), "start a simulation first (ferroband sim up)")
@@ -112,17 +114,17 @@ impl Error {
             Self::NoDevice { device } => (
                 FaultCode::NoDevice,
                 format!("device {device}"),
-                "use an adapter or virtual function of the running simulation",
+                "specify an adapter or a virtual function of the running simulation",
             ),
             Self::NameTaken { netdev, .. } => (
                 FaultCode::NameTaken,
                 format!("interface {netdev}"),
-                "rename that interface or the one in the profile",
+                "rename the existing interface, or change the name in the profile",
             ),
             Self::NoUplink { uplink } => (
                 FaultCode::NoParent,
                 format!("interface {uplink}"),
-                "use an interface of the node that reaches the other nodes, or no uplink",
+                "select an interface of the node that reaches the other nodes, or omit the uplink",
             ),
         };
         let cause = match std::error::Error::source(self) {

@@ -83,7 +83,7 @@ pub(crate) struct SimEventSource {
     path: PathBuf,
     /// First line of the last file read; empty if there was none.
     file_id: Vec<u8>,
-    /// Position up to which the file was read.
+    /// Position in bytes up to which the file was read.
     offset: u64,
 }
 

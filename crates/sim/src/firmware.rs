@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Settings of all adapters, by PCI address.
+/// Firmware settings of all adapters, by PCI address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirmwareStore(BTreeMap<String, CardSettings>);
 
-/// Settings of one adapter: current and next value by name.
+/// Firmware settings of one adapter: name, current value, and value after the next power-on.
 type CardSettings = BTreeMap<String, (String, String)>;
 
 impl FirmwareStore {
@@ -83,8 +83,8 @@ impl FirmwareStore {
     }
 }
 
-/// Returns the settings according to the profile. The ConnectX-6 Dx supports Ethernet only and has no link
-/// type setting.
+/// Returns the firmware settings that match the profile. The ConnectX-6 Dx supports Ethernet only and has no
+/// link type setting.
 fn factory_settings(hca: &HcaProfile) -> CardSettings {
     let both = |value: String| (value.clone(), value);
     let mut card = CardSettings::from([

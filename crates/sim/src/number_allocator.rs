@@ -23,7 +23,7 @@ const LOCAL_NUMBERS: (u32, u32) = (120, 0xf_ffff);
 /// Name and device node of the RDMA connection manager.
 pub(crate) const RDMA_CM: (&str, DeviceNode) = ("rdma_cm", DeviceNode { index: 0, major: 4, minor: 1 });
 
-/// A device node: the number in its name, and its device number.
+/// A device node: the number in its name (0 in `uverbs0`), and its major and minor device number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct DeviceNode {
     pub(crate) index: u32,
@@ -31,7 +31,7 @@ pub(crate) struct DeviceNode {
     pub(crate) minor: u32,
 }
 
-/// Names and numbers in use.
+/// Tracks which device names and device numbers are in use.
 #[derive(Debug, Default)]
 pub(crate) struct NumberAllocator {
     names: BTreeSet<String>,

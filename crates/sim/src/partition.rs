@@ -19,7 +19,7 @@ pub(crate) struct SimPartition {
 }
 
 impl SimPartition {
-    /// Full and limited members are in the same partition.
+    /// Returns the partition of a P_Key. Full and limited members are in the same one.
     pub(crate) fn from_pkey(pkey: PKey) -> Self {
         Self { base: pkey.base() }
     }
@@ -59,7 +59,7 @@ impl SimPartition {
             NewLink { mtu: Some(mtu), master: Some(bridge.index), up: true, ..NewLink::new(&name, kind) };
         let vxlan = ensure_link(route, &vxlan, "vxlan")?;
         if vxlan.mtu != mtu {
-            // The MTU of the uplink has changed.
+            // The MTU of the uplink has changed since the VXLAN was created.
             route.set_mtu(vxlan.index, mtu)?;
         }
         Ok((bridge.index, mtu))

@@ -13,14 +13,14 @@ use std::fmt;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
     pub name: String,
-    /// Initial RDMA network namespace mode.
+    /// RDMA network namespace mode at power-on: shared or exclusive.
     #[serde(default)]
     pub netns_mode: NetnsMode,
     /// Whether the IPoIB interface of a moved RDMA device is created in the device's new namespace, as since Linux
     /// 6.17. Before that, and by default, it is created in the host's namespace.
     #[serde(default)]
     pub ipoib_follows: bool,
-    /// Host channel adapters.
+    /// Host channel adapters. Their GUIDs depend on their position in this list.
     pub hcas: Vec<HcaProfile>,
     #[serde(default)]
     pub gpus: Vec<GpuProfile>,
@@ -58,7 +58,7 @@ pub struct HcaProfile {
     /// NUMA node; unknown if absent.
     #[serde(default)]
     pub numa: Option<u32>,
-    /// Maximum number of virtual functions.
+    /// Maximum number of virtual functions (`sriov_totalvfs` in sysfs).
     #[serde(default)]
     pub total_vfs: u16,
     /// PCI device ID of the virtual functions. If absent, it is that of the physical function plus one, as
@@ -95,7 +95,7 @@ impl HcaProfile {
     }
 }
 
-/// A port of an adapter.
+/// A port of an adapter, with its link layer and network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PortProfile {
@@ -109,19 +109,19 @@ pub struct PortProfile {
     pub netdev: Option<NetdevProfile>,
 }
 
-/// The state of a simulated port.
+/// Logical state of a simulated port (`state` in sysfs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SimPortState {
-    /// No link.
+    /// The port has no link.
     Down,
-    /// Link, but not configured by a subnet manager.
+    /// The port has a link, but no subnet manager has configured it.
     Init,
-    /// Carries traffic.
+    /// The port carries traffic.
     Active,
 }
 
-/// The network interface of a port.
+/// Names of the network interface of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetdevProfile {
@@ -156,7 +156,7 @@ impl TryFrom<String> for PciId {
 }
 
 impl Profile {
-    /// The interfaces of all ports.
+    /// The interfaces of all ports of all adapters.
     pub fn netdevs(&self) -> impl Iterator<Item = &NetdevProfile> {
         self.ports().filter_map(|port| port.netdev.as_ref())
     }

@@ -6,17 +6,17 @@ use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::PciAddress;
 use serde::Serialize;
 
-/// Status of the simulation that is up.
+/// Status of a running simulation and its adapters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulationReport {
-    /// Name of the profile.
+    /// Name of the hardware profile.
     pub profile: String,
-    /// Seed of the GUIDs.
+    /// Seed from which the node's GUIDs are derived, usually its name.
     pub seed: String,
     /// Interface that connects the partitions to other nodes; `None` if they do not span nodes.
     pub uplink: Option<String>,
-    /// RDMA network namespace mode.
+    /// RDMA network namespace mode: shared or exclusive.
     pub netns_mode: NetnsMode,
     /// Adapters in the order of the profile.
     pub adapters: Vec<AdapterReport>,
@@ -35,7 +35,7 @@ pub struct AdapterReport {
     pub ports: Vec<SimPortState>,
     /// Current number of virtual functions.
     pub vfs: usize,
-    /// Maximum number of virtual functions.
+    /// Maximum number of virtual functions (`sriov_totalvfs` in sysfs).
     pub total_vfs: u16,
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// State of all adapters, in the order of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimState {
-    /// RDMA network namespace mode.
+    /// RDMA network namespace mode: shared or exclusive.
     pub(crate) netns_mode: NetnsMode,
     /// Counts created objects, for unique indexes and queue pair numbers.
     pub(crate) serial: u32,
@@ -26,7 +26,7 @@ pub(crate) struct SimAdapter {
     pub(crate) ports: Vec<SimPortState>,
     pub(crate) function: SimFunction,
     pub(crate) vfs: Vec<SimVf>,
-    /// Counters at the last refresh, by the name of the host end of the veth pair.
+    /// Traffic counters at the last refresh, by the name of the host end of the veth pair.
     #[serde(rename = "seen", default)]
     pub(crate) last_traffic: BTreeMap<String, TrafficCounters>,
     /// P_Key table of the adapter's ports, starting at slot 0. An empty table stands for the default P_Key
@@ -121,10 +121,10 @@ impl Default for SimVf {
     }
 }
 
-/// Driver-related state of a function.
+/// Driver and RDMA device of a physical or virtual function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SimFunction {
-    /// Bound driver.
+    /// Name of the bound driver; `None` if the function is unbound.
     pub(crate) driver: Option<String>,
     /// The only driver that may bind; `None` if the device ID decides.
     #[serde(rename = "reserved")]
@@ -138,7 +138,7 @@ pub(crate) struct SimRdmaDevice {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) node_guid: Guid,
-    /// One GUID for each port.
+    /// Port GUIDs, starting at port 1.
     pub(crate) port_guids: Vec<Guid>,
     /// Queue pair number, the first part of IPoIB addresses.
     pub(crate) queue_pair: u32,

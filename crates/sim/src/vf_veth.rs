@@ -21,7 +21,7 @@ pub(crate) struct VfVeth {
     pub(crate) function: PciAddress,
     /// The end that stays on the host: `fbf0v3`.
     pub(crate) host_end: String,
-    /// Initial name of the function's end.
+    /// Initial name of the function's end: `ibs5f0v3`. A pod may rename it.
     pub(crate) name: String,
     pub(crate) partition: SimPartition,
     /// Whether the function's end has a carrier.

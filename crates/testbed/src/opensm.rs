@@ -35,7 +35,7 @@ pub struct OpensmTestbed {
 
 /// An opensm process on the simulated fabric.
 pub struct TestbedOpensm {
-    /// Partition configuration file.
+    /// Partition configuration file that this process reads.
     pub partitions: PathBuf,
     log: PathBuf,
     process: Child,
@@ -68,7 +68,7 @@ impl OpensmTestbed {
         Ok(testbed)
     }
 
-    /// Starts opensm on opensm adapter `position`. Does not create its partitions file.
+    /// Starts opensm on the adapter `M<position>`. Does not create its partitions file.
     pub fn start_opensm(&self, position: usize, priority: u8) -> Result<TestbedOpensm> {
         let manager = self.spawn_opensm(position, priority)?;
         self.wait_for_role(manager)
@@ -144,7 +144,7 @@ impl OpensmTestbed {
         Ok(manager)
     }
 
-    /// Environment variables for a program on opensm adapter `position`.
+    /// Environment variables for a program that uses the adapter `M<position>`.
     pub fn client_env(&self, position: usize) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_owned(), value);
         vec![
@@ -154,7 +154,7 @@ impl OpensmTestbed {
         ]
     }
 
-    /// Port GUID of opensm adapter `position`.
+    /// Port GUID of the adapter `M<position>`.
     pub fn manager_port(position: usize) -> Guid {
         Guid::new(FIRST_MANAGER_GUID + 0x100 * position as u64 + 1)
     }
@@ -163,7 +163,8 @@ impl OpensmTestbed {
     ///
     /// The query runs on the port itself, because subnet administration has no path between two limited members.
     pub fn pkey_table(&self, port: Guid) -> Result<Vec<u16>> {
-        let position = self.ports.iter().position(|known| *known == port).context("no such port")?;
+        let position =
+            self.ports.iter().position(|known| *known == port).context("no port with this GUID")?;
         let text = self.smpquery(&format!("P{position}"), &["pkeys", "-D", "0"])?;
         let mut keys = Vec::new();
         for line in text.lines().filter(|line| line.contains(": 0x")) {
@@ -172,7 +173,7 @@ impl OpensmTestbed {
         }
         let capacity = text.contains("pkeys capacity");
         if !capacity {
-            bail!("unexpected smpquery output {text:?}");
+            bail!("smpquery printed no P_Key table, but {text:?}");
         }
         Ok(keys.into_iter().filter(|key| *key != 0).collect())
     }
@@ -237,7 +238,7 @@ impl Drop for OpensmTestbed {
 }
 
 impl TestbedOpensm {
-    /// Sends SIGHUP, so that opensm reads its files and sweeps.
+    /// Sends SIGHUP, so that opensm reads its configuration files again and sweeps the fabric.
     pub fn send_sighup(&self) -> Result<()> {
         Ok(kill(self.pid(), Signal::SIGHUP)?)
     }
@@ -250,7 +251,7 @@ impl TestbedOpensm {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Number of heavy sweeps started so far. Each reads the partitions file.
+    /// Number of heavy sweeps that opensm has started so far. In each, it reads the partitions file.
     pub fn heavy_sweeps(&self) -> usize {
         self.log().matches("INITIATING HEAVY SWEEP").count()
     }
@@ -275,7 +276,8 @@ impl Drop for TestbedOpensm {
     }
 }
 
-/// The library that replaces /dev/infiniband, in Debian's architecture-specific directory.
+/// Path of the library that connects programs to ibsim instead of /dev/infiniband, in Debian's
+/// architecture-specific directory.
 fn umad2sim_library() -> PathBuf {
     let found = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let found = found.map(|folder| folder.path().join("umad2sim/libumad2sim.so")).find(|file| file.exists());

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Poll interval for the UFM's partitions; about the time of a sweep of a small fabric.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Keeps the P_Key tables in sync with a simulated UFM. When dropped, it returns all ports to the default
-/// partition only.
+/// Keeps the P_Key tables in sync with a simulated UFM. When dropped, it removes all ports from all
+/// partitions except the default one.
 pub struct PKeyTableWriter {
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -51,7 +51,7 @@ impl PKeyTableWriter {
                 }
                 thread::sleep(POLL_INTERVAL);
             }
-            // Write the table that a port has before any subnet manager configures it.
+            // Reset all ports to the table that a port has before a subnet manager configures it.
             write_line(&mut children, &json!({}));
             for mut child in children {
                 drop(child.stdin.take());
@@ -74,13 +74,14 @@ impl Drop for PKeyTableWriter {
 fn write_line(children: &mut [Child], line: &Value) {
     for child in children {
         if let Some(stdin) = &mut child.stdin {
-            // Ignore nodes that no longer exist.
+            // Ignore write errors: a node may no longer exist.
             let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
         }
     }
 }
 
-/// All tables: P_Keys with index 0 first, then the others, then the default partition with limited membership.
+/// The P_Key tables of all ports as JSON. In each table, the P_Keys of members with index 0 are first and the
+/// default partition, with limited membership, is last.
 fn pkey_tables(partitions: &BTreeMap<u16, BTreeMap<Guid, SimulatedMember>>) -> Value {
     let mut tables: BTreeMap<Guid, Vec<(bool, u16)>> = BTreeMap::new();
     for (key, members) in partitions {

@@ -122,7 +122,7 @@ fn unambiguous_mistakes_are_accepted_with_a_warning() {
     );
     let answer = apply(&odd);
     objects.apply(&odd.to_string());
-    assert!(answer.ok && answer.err.contains("write cniType: ipoib"), "{answer:?}");
+    assert!(answer.ok && answer.err.contains("set cniType: ipoib"), "{answer:?}");
     let text = wait_network_definition("kube-system", "m02", 30)["spec"]["config"].to_string();
     assert!(text.contains(r#"{\"type\":\"ipoib\",\"master\":\"ibs5f0\",\"ipam\":"#), "{text}");
     objects.apply(&multus_config("m04", json!({}), ib_sriov_spec(json!({"pkey": 1000}))).to_string());

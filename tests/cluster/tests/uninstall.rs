@@ -27,7 +27,7 @@ fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
         kubectl(&["get", "pods", "-n", "ferroband-system", "-l", label, "-o", "name"]).stdout_or_panic();
     let output = kubectl(&["exec", "-n", "ferroband-system", daemon.trim(), "--", "ferroband", "uninstall"])
         .stdout_or_panic();
-    assert!(output.contains("Ferroband is removed with the last of them"), "{output}");
+    assert!(output.contains("removed when the last of them is deleted"), "{output}");
     kubectl(&["delete", "daemonset", "ferroband-node", "-n", "ferroband-system", "--wait", "--timeout=90s"])
         .stdout_or_panic();
 

@@ -106,7 +106,7 @@ fn new_sandbox_gets_the_previous_address_unless_it_is_taken() {
     let again =
         |pod: usize| AddressRequest { container: "again".into(), ..pods(&pool, pod..pod + 1).remove(0) };
     assert_eq!(store.assign("a", 1, &[again(1)]), ["192.168.0.2/24"]);
-    // Another pod takes the address first.
+    // Another pod takes the address that pod 0 released, so pod 0 gets the next free one.
     assert_eq!(store.assign("a", 1, &pods(&pool, 7..8)), ["192.168.0.1/24"]);
     assert_eq!(store.assign("a", 1, &[again(0)]), ["192.168.0.3/24"]);
 }
@@ -159,7 +159,7 @@ fn repeated_request_of_an_owner_returns_its_address() {
     let plan = planner.plan_assignments(&store.view, &again);
     assert_eq!((plan.writes.len(), plan.assignments[0].write), (1, Some(0)));
     assert_eq!(store.commit(&plan), ["192.168.0.2/24"]);
-    // The late DEL of the previous sandbox releases nothing.
+    // A late DEL of the previous sandbox must not release the address of the new one.
     let late = AddressRelease { container: "container-p1".into(), interface: None };
     assert_eq!(AddressPlanner::plan_releases(&store.view, &[late]).writes, []);
 }
@@ -173,7 +173,7 @@ fn statefulset_pod_keeps_its_address_when_re_created_on_another_node() {
     assert_eq!(store.assign("a", 2, std::slice::from_ref(&db)), ["192.168.0.4/24"]);
     db.pod.uid = "another".into();
     let former = std::mem::replace(&mut db.container, "another".into());
-    // The old sandbox may still run on an unreachable node.
+    // Node b must refuse the address while the old sandbox may still run on node a.
     let early = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
         .plan_assignments(&store.view, std::slice::from_ref(&db));
     assert!(matches!(&early.refusals[0].error, Error::StillInUse { holder } if holder.node == "a"));
@@ -249,7 +249,7 @@ fn blocks_are_claimed_only_while_four_are_free_per_node() {
     let holders =
         |store: &InMemoryBlockStore| store.view.iter().filter(|(block, _)| block.node.is_some()).count();
     store.assign("a", 2, &pods(&pool, 0..254));
-    // Nine blocks were claimed while at least eight were free; the others are shared.
+    // With two nodes, a block is claimed only while eight are free: nine of sixteen. The others are shared.
     assert_eq!((holders(&store), store.view.len()), (9, 16));
     let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
         .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));

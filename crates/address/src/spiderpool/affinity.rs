@@ -16,26 +16,27 @@ pub struct PoolAffinity {
     pub nodes: Option<LabelMatcher>,
     /// Node names; if there are any, `nodes` is ignored.
     pub node_names: Vec<String>,
-    /// Networks, `<namespace>/<name>` or `<name>`.
+    /// Networks that may use the pool, `<namespace>/<name>` or `<name>`.
     pub networks: Vec<String>,
 }
 
 /// Why an interface cannot use a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IneligibleReason {
-    /// No pool of that name exists.
+    /// No SpiderIPPool has the requested name.
     NotFound,
     /// The SpiderIPPool is invalid, with the error of its validation.
     Invalid(String),
-    /// The pool has the other address family.
+    /// The pool is IPv4 but was requested as IPv6, or the reverse.
     Family,
-    /// The pool does not allow the node.
+    /// The pool does not allow the pod's node, which is named here.
     Node(String),
-    /// The pool does not allow the namespace.
+    /// The pool does not allow the pod's namespace, which is named here.
     Namespace(String),
     /// The pool does not select the pod's labels.
     Pod,
-    /// The pool is for other networks.
+    /// The pool does not allow the interface's network: `<namespace>/<name>`, or empty if it has no
+    /// NetworkAttachmentDefinition.
     Network(String),
 }
 
@@ -44,18 +45,20 @@ impl fmt::Display for IneligibleReason {
         match self {
             Self::NotFound => f.write_str("does not exist"),
             Self::Invalid(cause) => write!(f, "is invalid: {cause}"),
-            Self::Family => f.write_str("has the other address family"),
+            Self::Family => f.write_str("does not have the requested address family"),
             Self::Node(node) => write!(f, "does not allow node {node}"),
             Self::Namespace(namespace) => write!(f, "does not allow namespace {namespace}"),
             Self::Pod => f.write_str("does not select the pod's labels"),
-            Self::Network(network) if network.is_empty() => f.write_str("is restricted to certain networks"),
+            Self::Network(network) if network.is_empty() => {
+                f.write_str("allows only certain NetworkAttachmentDefinitions, and the interface has none")
+            }
             Self::Network(network) => write!(f, "does not allow network {network}"),
         }
     }
 }
 
 impl PoolAffinity {
-    /// Returns an error if the interface may not use the pool.
+    /// Returns the reason as an error if the interface `nic` may not use the pool.
     pub(super) fn check(
         &self,
         context: &PoolSelectionContext<'_>,
@@ -79,7 +82,7 @@ impl PoolAffinity {
         }
         let allows = |allowed: &String| match allowed.split_once('/') {
             Some(_) => nic.network == Some(allowed.as_str()),
-            // A name without a namespace refers to a network in one of the administrator's namespaces.
+            // A name without a namespace refers to a network in one of the `network_namespaces`.
             None => {
                 nic.network.and_then(|network| network.split_once('/')).is_some_and(|(namespace, name)| {
                     name == allowed

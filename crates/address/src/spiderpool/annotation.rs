@@ -85,7 +85,7 @@ pub(super) fn interface_preference(
         };
         let (name, preference) = read().map_err(|e| invalid(key, e.to_string()))?;
         if preference.is_empty() {
-            return Err(invalid(key, format!("[{index}] names no pool")));
+            return Err(invalid(key, format!("element [{index}] names no pool")));
         }
         preferences.push((name, preference));
     }
@@ -95,7 +95,7 @@ pub(super) fn interface_preference(
     }
     if named == 0 {
         let count = preferences.len();
-        let missing = || invalid(key, format!("has {count} elements but none for {interface}"));
+        let missing = || invalid(key, format!("has {count} elements but none for interface {interface}"));
         return preferences
             .into_iter()
             .nth(position)
@@ -109,7 +109,7 @@ pub(super) fn interface_preference(
     let found = preferences.into_iter().find(|(name, _)| *name == Some(interface));
     found
         .map(|(_, preference)| Some(preference))
-        .ok_or_else(|| invalid(key, format!("has no element for {interface}")))
+        .ok_or_else(|| invalid(key, format!("has no element for interface {interface}")))
 }
 
 /// Reads the `ippool` annotation, if the pod has it.
@@ -156,9 +156,9 @@ pub(super) fn parse_routes(annotations: &AnnotationMap) -> Result<Vec<AnnotatedR
             dst: dst
                 .parse()
                 .map_err(|_| invalid(ROUTES_ANNOTATION, format!("[{index}].dst {dst:?} is not a subnet")))?,
-            gw: gw
-                .parse()
-                .map_err(|_| invalid(ROUTES_ANNOTATION, format!("[{index}].gw {gw:?} is not an address")))?,
+            gw: gw.parse().map_err(|_| {
+                invalid(ROUTES_ANNOTATION, format!("[{index}].gw {gw:?} is not an IP address"))
+            })?,
         })
     };
     list.iter().enumerate().map(read).collect()

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpiderpoolConfig {
     pub preference: PoolPreference,
-    /// Options without effect.
+    /// Options of the `ipam` object that have no effect.
     pub warnings: Vec<IpamWarning>,
 }
 
-/// Spiderpool's options, in lower case.
+/// Known options of Spiderpool's `ipam` object, in lower case.
 const KEYS: [&str; 11] = [
     "type",
     "default_ipv4_ippool",

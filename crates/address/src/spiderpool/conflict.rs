@@ -4,13 +4,13 @@ use super::ip_pool::IpPool;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A conflict of a pool with another pool.
+/// An overlap of a pool with the pool `other`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolConflict {
-    /// Both pools contain the same addresses.
+    /// The pools have the same subnet and share a range of addresses.
     Addresses {
         other: String,
-        /// First shared address.
+        /// First address of the shared range.
         first: IpAddr,
         /// Last address of the shared range.
         last: IpAddr,

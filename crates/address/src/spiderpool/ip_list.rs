@@ -31,7 +31,7 @@ fn parse_range(text: &str, family: IpFamily) -> Result<(IpAddr, IpAddr), String>
             .map_err(|_| format!("{text:?} is neither an address nor a range A-B (no spaces, no subnets)"))?;
         match IpFamily::of(address) == family {
             true => Ok(address),
-            false => Err(format!("{text:?} is not {family} like the subnet")),
+            false => Err(format!("{text:?} is not an {family} address or range")),
         }
     };
     let (low, high) = match text.split_once('-') {
@@ -39,7 +39,7 @@ fn parse_range(text: &str, family: IpFamily) -> Result<(IpAddr, IpAddr), String>
         None => (address(text)?, address(text)?),
     };
     if ip_to_number(low) > ip_to_number(high) {
-        return Err(format!("{text:?} ends before it starts"));
+        return Err(format!("range {text:?} ends before it starts"));
     }
     Ok((low, high))
 }

@@ -32,7 +32,7 @@ pub struct IpPoolSpec {
     /// Whether the object is being deleted.
     pub terminating: bool,
     pub vlan: Option<i64>,
-    /// Addresses assigned by Spiderpool itself.
+    /// Addresses that Spiderpool, not Ferroband, has assigned. Ferroband does not assign them.
     pub spiderpool_assigned: Vec<IpAddr>,
 }
 
@@ -57,7 +57,7 @@ pub struct IpPool {
     /// Whether the pool serves interfaces without a configured pool.
     pub default: bool,
     pub state: IpPoolState,
-    /// Number of addresses, including those that are not assignable now.
+    /// Number of addresses in `ips` without `excludeIPs`, including those that are not assignable now.
     total: u128,
     /// Accepted settings that should be corrected.
     pub warnings: Vec<IpamWarning>,
@@ -132,7 +132,7 @@ impl IpPool {
         Ok(Self { addresses: Arc::new(pool), routes, affinity, default, state, total, warnings })
     }
 
-    /// Returns the number of addresses, including those that are not assignable now.
+    /// Returns the number of addresses in `ips` without `excludeIPs`, whether assignable now or not.
     pub fn total(&self) -> u128 {
         self.total
     }
@@ -164,7 +164,7 @@ fn parse_gateway(spec: &IpPoolSpec, subnet: IpNet) -> Result<Option<IpAddr>, Err
     let Some(text) = spec.gateway.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
     let invalid =
         |cause: String| Error::InvalidPool { pool: spec.name.clone(), field: "gateway".into(), cause };
-    let gateway: IpAddr = text.parse().map_err(|_| invalid(format!("{text:?} is not an address")))?;
+    let gateway: IpAddr = text.parse().map_err(|_| invalid(format!("{text:?} is not an IP address")))?;
     match subnet.contains(&gateway) {
         true => Ok(Some(gateway)),
         false => Err(invalid(format!("{gateway} is not in subnet {subnet}"))),
@@ -197,12 +197,12 @@ fn parse_routes(spec: &IpPoolSpec, subnet: IpNet) -> Result<Vec<IpamRoute>, Erro
             cause,
         };
         let dst: IpNet = dst.parse().map_err(|_| invalid(format!("dst {dst:?} is not a subnet")))?;
-        let gw: IpAddr = gw.parse().map_err(|_| invalid(format!("gw {gw:?} is not an address")))?;
+        let gw: IpAddr = gw.parse().map_err(|_| invalid(format!("gw {gw:?} is not an IP address")))?;
         if dst.prefix_len() == 0 {
             return Err(invalid("use `gateway` for the default route".into()));
         }
         if IpFamily::of(dst.addr()) != IpFamily::of(subnet.addr()) {
-            return Err(invalid(format!("dst {dst} has the other address family")));
+            return Err(invalid(format!("dst {dst} and subnet {subnet} have different address families")));
         }
         if !subnet.contains(&gw) {
             return Err(invalid(format!("gw {gw} is not in subnet {subnet}")));

@@ -22,11 +22,11 @@ pub struct LabelRequirement {
 /// How a requirement compares a label with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
-    /// The value is in the list.
+    /// The label exists and its value is in the list.
     In,
     /// The label is absent or its value is not in the list.
     NotIn,
-    /// The label exists.
+    /// The label exists, with any value.
     Exists,
     /// The label does not exist.
     DoesNotExist,

@@ -69,7 +69,8 @@ pub struct PoolSelection {
 }
 
 impl PoolSelection {
-    /// Selects the pools of `nic`, whose network has `config`. Returns `None` if no level names a pool.
+    /// Selects the pools of `nic`, whose network has `config`. Returns `None` if no annotation and no
+    /// `ipam` object names a pool and there is no default pool.
     pub fn select(
         context: &PoolSelectionContext<'_>,
         nic: &PodNic<'_>,

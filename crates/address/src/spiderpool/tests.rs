@@ -148,7 +148,7 @@ fn ippools_elements_without_interface_apply_by_position() {
         assert_eq!(names(&choice), [format!("p{}", position + 1)]);
         assert_eq!(choice.clean_gateway, position == 2);
     }
-    assert!(fixture.choose("net3", 3, &[]).unwrap_err().to_string().contains("none for net3"));
+    assert!(fixture.choose("net3", 3, &[]).unwrap_err().to_string().contains("none for interface net3"));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn error_names_the_malformed_annotation() {
             r#"[{"interface":"eth0","ipv4":["p"]},{"interface":"eth0","ipv4":["p"]}]"#,
             "eth0 is listed twice",
         ),
-        ("ippools", r#"[{"interface":"net1","ipv4":["p"]}]"#, "has no element for eth0"),
+        ("ippools", r#"[{"interface":"net1","ipv4":["p"]}]"#, "has no element for interface eth0"),
         ("ippools", r#"[{"interface":"eth0"}]"#, "names no pool"),
         ("ippool", r#"{"ipv4":"p"}"#, "must be a list"),
         ("ippool", "{}", "names no pool"),
@@ -327,7 +327,10 @@ fn invalid_pool_is_rejected_with_its_field() {
         &|pool| pool.routes = route("10.0.0.0/8", "192.168.0.2"),
         "gw 192.168.0.2 is not in subnet",
     );
-    assert_rejected(&|pool| pool.routes = route("fd00::/64", "172.91.0.2"), "has the other address family");
+    assert_rejected(
+        &|pool| pool.routes = route("fd00::/64", "172.91.0.2"),
+        "have different address families",
+    );
     let twice = [route("10.0.0.0/8", "172.91.0.2"), route("10.0.0.0/8", "172.91.0.3")].concat();
     assert_rejected(&|pool| pool.routes = twice.clone(), "routes[1]: dst 10.0.0.0/8 is listed twice");
     assert_rejected(&|pool| pool.affinity.pods = Some(LabelMatcher::default()), "podAffinity");

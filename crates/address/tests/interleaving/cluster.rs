@@ -15,15 +15,16 @@ use std::sync::Arc;
 pub enum InterleavingStep {
     /// Plan addresses for these pods from the node's view, and store the plan.
     Plan { node: usize, pods: Vec<usize> },
-    /// Execute some writes of the stored plan.
+    /// Execute up to `writes` further writes of the stored plan.
     Write { node: usize, writes: usize },
-    /// Execute the other writes and plan again after conflicts, until all requests are assigned or refused.
+    /// Execute the remaining writes of the stored plan, and plan again after conflicts, until all requests
+    /// are assigned or refused.
     Finish { node: usize },
     /// Let the node's watch catch up.
     Watch { node: usize },
     /// Kill the node's daemon and start it again.
     Crash { node: usize },
-    /// Delete the sandbox of a pod.
+    /// Delete the current sandbox of a pod, which releases its addresses.
     Delete { pod: usize },
     /// Deliver a late DEL for an earlier sandbox of the pod.
     LateDelete { node: usize, pod: usize },
@@ -117,7 +118,7 @@ impl InterleavingCluster {
             }
             InterleavingStep::Delete { pod } => {
                 let (container, node) = (self.container(pod), self.node_of(pod));
-                // The lock per container ensures that an ADD in progress ends before the DEL.
+                // As in the node daemon, an ADD in progress ends before the DEL of the same container starts.
                 self.finish_plan(node);
                 self.release(node, &AddressRelease { container, interface: None });
                 if self.reported.remove(&pod).is_some() {
@@ -251,7 +252,7 @@ impl InterleavingCluster {
                 }
                 self.watch(node);
                 listed = true;
-                // Plan as in a first attempt, whose refusals must be right too.
+                // Plan with attempt 0, because refusals of a first attempt must be right too.
                 attempt = 0;
             } else {
                 attempt += 1;
@@ -329,7 +330,8 @@ impl InterleavingCluster {
         (0..self.nodes.len()).for_each(|node| self.finish_plan(node));
     }
 
-    /// Checks the blocks in the API server and the reported addresses.
+    /// Panics if an address is in no pool or in two blocks, or if an owner has two addresses or has lost a
+    /// reported one.
     pub fn check_invariants(&self) {
         let mut owners: BTreeMap<(String, IpAddr), String> = BTreeMap::new();
         let mut addresses: BTreeMap<String, IpAddr> = BTreeMap::new();
@@ -378,7 +380,7 @@ impl InterleavingCluster {
         })
     }
 
-    /// Returns `node` and the sandbox of any pod that has an address.
+    /// Returns `node` and the sandbox of the first pod that has an address; `None` if no pod has one.
     pub fn any_sandbox(&self, node: usize) -> Option<(usize, String)> {
         self.reported
             .values()

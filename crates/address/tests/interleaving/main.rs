@@ -133,7 +133,7 @@ proptest! {
         }
         prop_assert_eq!(cluster.assigned_in(&pool), capacity);
         prop_assert!(cluster.is_refused_on_every_node(next));
-        // After one release, one more pod gets an address.
+        // After one sandbox releases its address, one more pod must get an address.
         let released = cluster.any_sandbox(0);
         if let Some((node, container)) = released {
             cluster.release(node, &AddressRelease { container, interface: None });

@@ -103,7 +103,7 @@ fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
     element.insert("cni-args".to_owned(), Value::Object(args));
 }
 
-/// Serializes an element with the keys in upstream's order.
+/// Serializes an element with the keys in the order of [`KEY_ORDER`], then all other keys.
 fn render_element(element: &Map<String, Value>) -> String {
     let known = KEY_ORDER.iter().filter_map(|key| Some((*key, element.get(*key)?)));
     let unknown = element.iter().filter(|(key, _)| !KEY_ORDER.contains(&key.as_str()));

@@ -45,9 +45,9 @@ pub struct NetworkSelection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortMapping {
-    /// Port on the host.
+    /// Port number on the host, 1 to 65535.
     pub host_port: i64,
-    /// Port in the pod.
+    /// Port number in the pod, 1 to 65535.
     pub container_port: i64,
     /// `tcp`, `udp` or `sctp` in any case; TCP when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,13 +61,13 @@ pub struct PortMapping {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Bandwidth {
-    /// Rate into the pod.
+    /// Rate limit for traffic into the pod, in bits per second.
     pub ingress_rate: i64,
-    /// Burst into the pod.
+    /// Burst limit for traffic into the pod, in bits.
     pub ingress_burst: i64,
-    /// Rate out of the pod.
+    /// Rate limit for traffic out of the pod, in bits per second.
     pub egress_rate: i64,
-    /// Burst out of the pod.
+    /// Burst limit for traffic out of the pod, in bits.
     pub egress_burst: i64,
 }
 
@@ -190,7 +190,7 @@ fn parse_comma_item(
     };
     // Multus rejects dots in the comma list but accepts them in JSON, and users rely on the error.
     if name.contains('.') {
-        return Err(wrong("name", format!("{name:?} contains a dot, which the comma list does not allow")));
+        return Err(wrong("name", format!("{name:?} contains a dot; only the JSON form allows dots")));
     }
     let interface = interface.map(str::to_owned);
     Ok(NetworkSelection {

@@ -17,10 +17,10 @@ pub(super) fn validate(
     };
     let wrong = |field, problem: String| Err(selection_error(annotation, position, &network, field, problem));
     if !selection.name.split('.').all(is_label) || selection.name.len() > 253 {
-        return wrong("name", format!("{:?} is not a Kubernetes name", selection.name));
+        return wrong("name", format!("{:?} is not a DNS-1123 subdomain", selection.name));
     }
     if !selection.namespace.is_empty() && !is_label(&selection.namespace) {
-        return wrong("namespace", format!("{:?} is not a Kubernetes name", selection.namespace));
+        return wrong("namespace", format!("{:?} is not a DNS-1123 label", selection.namespace));
     }
     if let Some(interface) = &selection.interface
         && !is_interface_name(interface)
@@ -47,7 +47,7 @@ pub(super) fn validate(
     for mapping in &selection.port_mappings {
         for port in [mapping.host_port, mapping.container_port] {
             if !(1..=65535).contains(&port) {
-                return wrong("portMappings", format!("{port} is not a port"));
+                return wrong("portMappings", format!("{port} is not a port from 1 to 65535"));
             }
         }
         let known =

@@ -74,7 +74,7 @@ impl NetworkConfig {
         let flag = |key: &str| match whole.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            // libcni accepts strings too.
+            // libcni also accepts the strings "true" and "false", in any case.
             Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(true),
             Some(Value::String(word)) if word.eq_ignore_ascii_case("false") => Ok(false),
             Some(_) => Err(wrong(key, "must be true or false")),

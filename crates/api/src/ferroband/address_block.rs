@@ -44,7 +44,7 @@ pub struct AddressBlockSpec {
     #[schemars(length(min = 2, max = 45))]
     #[x_kube(validation = Rule::new("isIP(self)").message("first must be an IP address"))]
     pub first: String,
-    /// Node that reserved the block in advance. Other nodes may still use its free addresses.
+    /// Node that reserved the block in advance. Other nodes may still use free addresses of the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub node: Option<String>,

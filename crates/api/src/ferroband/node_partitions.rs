@@ -105,7 +105,7 @@ pub struct NodePartitionsStatus {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMember {
-    /// Whether the membership is rejected and will not be retried until something changes.
+    /// Whether the membership is rejected, for the reason in `message`, and therefore not programmed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
     /// Number of failed attempts to program the member; 0 before the first.

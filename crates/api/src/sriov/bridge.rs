@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The software bridge that a policy requests for its functions. Upstream fields; Ferroband creates no bridges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyBridge {
-    /// Requests an Open vSwitch bridge.
+    /// The requested Open vSwitch bridge; absent if the policy requests none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<PolicyOvs>,
 }
@@ -15,7 +15,7 @@ pub struct PolicyBridge {
 /// The Open vSwitch bridge that a policy requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyOvs {
-    /// Settings of the bridge.
+    /// Settings of the bridge in the Open vSwitch table `Bridge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<OvsBridge>,
     /// Settings of the port that connects the physical function.
@@ -74,7 +74,7 @@ pub struct OvsInterface {
 /// The software bridges of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeBridges {
-    /// Open vSwitch bridges.
+    /// Open vSwitch bridges of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ovs: Vec<NodeBridge>,
 }
@@ -84,7 +84,7 @@ pub struct NodeBridges {
 pub struct NodeBridge {
     /// Name of the bridge: `br-` and the PCI address of the physical function.
     pub name: String,
-    /// Settings of the bridge.
+    /// Settings of the bridge in the Open vSwitch table `Bridge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<OvsBridge>,
     /// Ports that connect physical functions to the bridge.

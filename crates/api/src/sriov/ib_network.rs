@@ -56,7 +56,7 @@ pub struct SriovIBNetworkSpec {
     pub ib_kubernetes_enabled: Option<bool>,
 }
 
-/// A status that consists of conditions.
+/// Observed state, reported only as conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionsStatus {
     /// Conditions, one of each type.

@@ -38,7 +38,7 @@ const POLICY_RULES: &[CelRule] = &[
     (
         "!has(self.spec.nicSelector.netFilter) || self.spec.nicSelector.netFilter == '' || \
          ((!has(self.spec.linkType) || self.spec.linkType in ['eth', 'ETH']) && !(self.spec.deviceType in ['ib', 'infiniBand']))",
-        "spec.nicSelector.netFilter requires linkType eth or none: virtualization platforms use Ethernet",
+        "spec.nicSelector.netFilter allows only linkType eth: virtualization platforms use Ethernet",
     ),
     (
         "!has(self.spec.nicSelector.pfNames) || self.spec.nicSelector.pfNames.all(name, \

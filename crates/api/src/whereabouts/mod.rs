@@ -1,4 +1,5 @@
-//! `whereabouts.cni.cncf.io`: the allocation records of Whereabouts. Ferroband projects its address blocks into them.
+//! `whereabouts.cni.cncf.io`: the allocation records of Whereabouts. Ferroband copies its allocations
+//! to them.
 
 mod ip_pool;
 mod overlapping_range_ip_reservation;

@@ -16,7 +16,8 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, 
         "" | "auto" => CoordinatorMode::Auto,
         "underlay" => CoordinatorMode::Underlay,
         "overlay" => CoordinatorMode::Overlay,
-        // Upstream's plugin accepts only "disable", and its resource only "disabled".
+        // Accept both spellings: upstream's plugin knows only "disable", and upstream's custom resource only
+        // "disabled".
         "disabled" | "disable" => CoordinatorMode::Disabled,
         _ => return Err(wrong("mode", "`auto`, `underlay`, `overlay` or `disabled`")),
     };

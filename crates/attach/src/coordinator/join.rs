@@ -152,8 +152,9 @@ impl CoordinatorSetup<'_> {
             let default = IpNet::new(unspecified_address(v4), 0)
                 .map_err(|_| Error::UnexpectedReply { expected: "a valid prefix" })?;
             self.pod_netlink.append_route(pod_veth.index, &via_node(default, RETURN_TABLE))?;
-            // The table of the mark is used only for packets that also have a route in the main table. A
-            // fabric usually has no gateway, so add a default route of low priority to the main table.
+            // The kernel uses the table that the mark selects only for packets that also have a route in the
+            // main table. A fabric usually has no gateway, so add a default route of low priority to the main
+            // table.
             let fallback =
                 RouteSpec { priority: Some(FALLBACK_METRIC), ..via_node(default, RouteSpec::MAIN_TABLE) };
             self.pod_netlink.append_route(pod_veth.index, &fallback)?;

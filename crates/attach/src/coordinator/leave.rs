@@ -6,7 +6,8 @@ use crate::{CniContext, Error, FailPoint, Lock};
 use ferroband_kernel::rtnetlink::RoutingRule;
 use ferroband_kernel::{Netns, RouteSocket, netfilter};
 
-/// Remove what the setup created. `veth` is the node's end of the veth pair, if this step created one.
+/// Remove the veth pair, routes and rules that the setup created. `veth` is the node's end of the veth pair,
+/// if this step created one.
 pub(crate) fn teardown(
     context: &CniContext<'_>,
     netns: Option<&Netns>,

@@ -37,7 +37,7 @@ const RETURN_MARK: u32 = 1;
 /// Metric of the default route through the node: any other default route is preferred.
 const FALLBACK_METRIC: u32 = 1 << 16;
 
-/// Name of the node's end of a container's veth pair.
+/// Name of the node's end of a container's veth pair: `veth` and the first 11 characters of the container ID.
 pub(crate) fn host_veth_name(container: &str) -> String {
     format!("veth{}", container.chars().take(11).collect::<String>())
 }

@@ -7,7 +7,7 @@ use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec, RoutingRule};
 use ferroband_kernel::{Link, RouteSocket};
 use ipnet::IpNet;
 
-/// Maximum number of per-interface tables.
+/// Maximum number of per-interface routing tables in a pod, numbered from [`FIRST_TABLE`].
 const MAX_TABLES: u32 = 120;
 
 /// Set up a separate table for `link`, unless it is the primary interface, which uses the main table.

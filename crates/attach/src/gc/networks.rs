@@ -14,7 +14,7 @@ pub(super) struct GcNetworks {
 }
 
 impl GcNetworks {
-    /// Record the attachments of one sandbox, and whether it is valid.
+    /// Record the networks of one sandbox. If the sandbox is valid, record its attachments as valid too.
     pub(super) fn record<'a>(
         &mut self,
         container: &str,

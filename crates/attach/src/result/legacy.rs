@@ -1,4 +1,4 @@
-//! Results of 0.1.0 and 0.2.0: one address per family, with the routes of that family.
+//! Results of CNI 0.1.0 and 0.2.0: one address per family, with the routes of that family.
 
 use super::{CniResult, ResultIp, ResultRoute, is_empty, maybe_address, nullable};
 use crate::{CniVersion, Error};

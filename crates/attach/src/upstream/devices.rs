@@ -89,7 +89,7 @@ fn vf_lease(
         owner,
         saved: SavedVfState {
             name: text(state, "HostIFNames").unwrap_or_default(),
-            // Upstream saves one GUID for both.
+            // Upstream saves a single GUID. Use it as node GUID and as port GUID.
             node_guid: saved_guid,
             port_guid: saved_guid,
             ..SavedVfState::default()

@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::json;
 
-/// Encode with an independent program.
+/// Encode `config` with the program `base64`, independently of the decoder under test.
 fn encoded(config: &Value) -> String {
     use std::io::Write;
     let mut child = std::process::Command::new("base64")

@@ -1,4 +1,4 @@
-//! Checks before anything is changed.
+//! Checks of a virtual function and its settings before an ADD changes anything.
 
 use super::{ObservedVf, VfLease, VfOwner};
 use crate::config::ConfigFields;

@@ -1,4 +1,4 @@
-//! Current state of a function.
+//! Current state of the PCI function of an attachment.
 
 use crate::Error;
 use ferroband_kernel::rtnetlink::VfInfo;

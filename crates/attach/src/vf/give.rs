@@ -1,4 +1,4 @@
-//! Attaching a function to a sandbox.
+//! Attaching a virtual function to a sandbox.
 
 use super::check::{check_usable, is_isolated};
 use super::held::{self, SavedVfState};
@@ -20,10 +20,10 @@ pub(crate) struct VfSetup<'a> {
     pub(crate) daemon: Option<&'a mut NodeClient>,
 }
 
-/// Result of attaching a function.
+/// Interface and GUID of a function after it was attached.
 #[derive(Debug)]
 pub(crate) struct AttachedVf {
-    /// The interface; `None` with vfio-pci.
+    /// The function's interface in the sandbox; `None` if the function is bound to vfio-pci.
     pub(crate) link: Option<Link>,
     /// GUID of the port; `None` if unknown.
     pub(crate) guid: Option<Guid>,

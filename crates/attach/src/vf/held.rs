@@ -1,4 +1,4 @@
-//! Leases of functions: owner and original state.
+//! Leases of virtual functions: the owner of each function and its original state.
 
 use crate::journal::Journal;
 use crate::{Error, Lock, record};
@@ -13,11 +13,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VfOwner {
-    /// File stem of the journal.
+    /// File stem of the sandbox's journal.
     pub(crate) stem: String,
     /// `CNI_CONTAINERID`.
     pub(crate) container: String,
-    /// The interface in the pod.
+    /// Name of the function's interface in the pod.
     pub(crate) ifname: String,
     /// Boot ID at the time of the ADD.
     pub(crate) boot: String,
@@ -40,7 +40,7 @@ impl VfOwner {
         }
     }
 
-    /// The namespace, if it still exists.
+    /// The owner's network namespace, if it still exists.
     pub(crate) fn netns(&self, root: &Root) -> Result<Option<Netns>, Error> {
         if self.boot != boot_id(root)? {
             return Ok(None);
@@ -48,7 +48,7 @@ impl VfOwner {
         Ok(Netns::open(&self.netns).ok().filter(|netns| netns.id() == self.netns_id))
     }
 
-    /// Whether the namespace still exists.
+    /// Whether the owner's network namespace still exists.
     pub(crate) fn is_alive(&self, root: &Root) -> Result<bool, Error> {
         Ok(self.netns(root)?.is_some())
     }
@@ -60,19 +60,19 @@ impl VfOwner {
 pub(crate) struct VfLease {
     pub(crate) function: PciAddress,
     pub(crate) owner: VfOwner,
-    /// State before the attachment.
+    /// State of the function before it was attached. Teardown restores it.
     #[serde(rename = "before")]
     pub(crate) saved: SavedVfState,
-    /// GUID that replaced the original one, if changed.
+    /// GUID set by the setup; absent if no GUID was requested or the function already had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guid: Option<Guid>,
-    /// Whether the link state was changed.
+    /// Whether the setup changed the link state, so that teardown must restore it.
     #[serde(rename = "state", default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) link_state_set: bool,
-    /// RDMA device moved into the sandbox.
+    /// Original name of the RDMA device that was moved into the sandbox; absent if none was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rdma: Option<String>,
-    /// Whether it is bound to vfio-pci and so has no interface.
+    /// Whether the function is bound to vfio-pci and so has no interface.
     #[serde(rename = "vfio", default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) vfio_bound: bool,
 }
@@ -90,7 +90,8 @@ pub(crate) struct SavedVfState {
     pub(crate) mtu: Option<u32>,
     #[serde(default)]
     pub(crate) up: bool,
-    /// GUIDs and link state on the physical function. Saved only if the step requests a GUID or a link state.
+    /// Node GUID, port GUID and link state that the physical function had set for this VF. Saved only if the
+    /// step requests a GUID or a link state.
     #[serde(default)]
     pub(crate) node_guid: Option<Guid>,
     #[serde(default)]
@@ -104,7 +105,7 @@ impl VfLease {
     pub(crate) fn load(root: &Root, function: PciAddress) -> Result<Option<Self>, Error> {
         match record::read(&path(root, function)) {
             Err(error) if error.is_damaged_state() => {
-                eprintln!("ferroband: {error}; ignoring this lease");
+                eprintln!("ferroband: {error}; ignoring this lease of a virtual function");
                 Ok(None)
             }
             other => other,

@@ -191,7 +191,7 @@ pub(super) fn restore_name(
                 // stays.
                 let _ = route.rename_link(link.index, &link.name);
                 eprintln!(
-                    "ferroband: interface {} keeps its name: its original name {name} is taken",
+                    "ferroband: interface {} keeps its name: another interface has its original name {name}",
                     link.name
                 );
                 return Ok(());

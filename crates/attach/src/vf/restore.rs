@@ -172,7 +172,7 @@ impl VfTeardown<'_> {
             )?;
         }
         for altname in saved.altnames.iter().filter(|altname| !link.altnames.contains(altname)) {
-            // Another interface may have this altname by now.
+            // Restore the altname only if no other interface has taken it by now.
             if route.link(altname)?.is_none() {
                 route.add_altname(link.index, altname)?;
             }

@@ -189,7 +189,7 @@ fn during_uninstall_add_uses_the_wrapped_network_and_the_last_del_removes_the_fi
     let pending = PendingUninstall { remove: files.clone(), restore: Vec::new() };
     assert!(!pending.begin(&fixture.root).unwrap(), "a pod is still attached");
 
-    // A new pod gets the wrapped network without the daemon, with the runtime's capability arguments.
+    // A new pod must get the wrapped network without the daemon, with the runtime's capability arguments.
     let second = PodNetnsFixture::new();
     let script = "case $CNI_COMMAND in ADD) echo \"$IN\" > $LEASES/../in; echo '{\"ips\":[]}';; esac";
     fixture.install_plugin("wrapped", script);

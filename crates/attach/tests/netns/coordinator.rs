@@ -114,11 +114,11 @@ fn connections_from_unconfigured_subnets_are_answered_through_the_veth() {
     let (fixture, _daemon, pod, other) = set_up(vec![with_coordinator("eth0", unnamed)], &["172.91.0.7/16"]);
     add(&fixture, &pod).unwrap();
     assert!(reaches(Some(&other), POD));
-    // With a default gateway on the fabric, replies still go through the veth.
+    // With a default gateway on the fabric, replies must still go through the veth.
     pod.ip(&["route", "add", "default", "via", "172.91.0.1", "dev", "eth0"]);
     assert!(!reaches(Some(&pod), "10.78.1.2"), "the fabric's gateway gets this packet");
     assert!(reaches(Some(&other), POD), "a reply goes through the veth");
-    // DEL and ADD again, as the runtime does after a failure.
+    // After DEL and a second ADD, as the runtime sends after a failure, the pod must be reachable again.
     del(&fixture, &pod.path).unwrap();
     add(&fixture, &pod).unwrap();
     assert!(reaches(Some(&other), POD));
@@ -173,7 +173,7 @@ fn in_overlay_mode_an_additional_interface_answers_through_itself() {
         back.as_array().unwrap().iter().any(|route| route["dst"] == "default" && route["dev"] == "eth0"),
         "{back}"
     );
-    // The routes of net1 moved to its own table.
+    // The routes of net1 must have moved from the main table to the interface's own table.
     assert_eq!(pod.ip(&["route", "show", "172.30.0.0/16"]).as_array().map(Vec::len), Some(0));
     del(&fixture, &pod.path).unwrap();
     assert_eq!(pod.ip(&["rule"]).as_array().unwrap().len(), 3);
@@ -241,13 +241,13 @@ fn killed_at_every_point_leaves_nothing() {
     while killed("ADD", points + 1).is_none() {
         points += 1;
         del(&fixture, &pod.path).unwrap();
-        assert_removed(format!("ADD killed at {points}"));
+        assert_removed(format!("ADD killed at fail point {points}"));
     }
     assert!(points > 12, "only {points} points");
     for point in 1.. {
         let done = killed("DEL", point);
         del(&fixture, &pod.path).unwrap();
-        assert_removed(format!("DEL killed at {point}"));
+        assert_removed(format!("DEL killed at fail point {point}"));
         if done.is_some() {
             break;
         }

@@ -94,7 +94,8 @@ fn kill_at_every_point_with(
 #[test]
 fn meta_plugin_killed_at_any_point_leaves_nothing() {
     let points = kill_at_every_point(PluginType::Ferroband, "eth0", &config());
-    // Fail points: begin, plan, default network, interface (two writes, three changes), addresses, end.
+    // Expected fail points: begin, plan, default network, interface (two writes, three changes), addresses,
+    // end.
     assert!(points >= 11, "only {points} points");
 }
 

@@ -94,7 +94,7 @@ fn del_succeeds_when_the_disk_has_filled_since_add() {
     umount2(&fixture.root.state(""), MntFlags::MNT_DETACH).unwrap();
 }
 
-/// Either the journal or the VF's lease may not fit on the disk.
+/// ADD must leave the VF unchanged, whether the journal or the VF's lease does not fit on the disk.
 #[test]
 fn a_full_disk_leaves_the_vf_unchanged() {
     let host = SimHostFixture::new(NetnsMode::Exclusive);

@@ -80,7 +80,7 @@ fn a_hundred_adds_succeed_while_the_daemon_restarts_ten_times() {
         call("DEL", container, pod).unwrap();
         assert_eq!(pod.link_names(), [""; 0], "{container}");
     }
-    // Releases that failed during a restart are queued for the daemon's retry.
+    // Releases that failed during a restart must be queued for the daemon's retry.
     let held: Vec<_> =
         daemon.held_containers().into_iter().map(|container| format!("{container}.json")).collect();
     assert_eq!(held, fixture.pending_releases());

@@ -76,7 +76,7 @@ impl AttachFixture {
         );
     }
 
-    /// Calls of the plugin scripts since the last time, in order.
+    /// Calls of the plugin scripts since the last `take_log`, in order.
     pub fn take_log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("log")).unwrap_or_default();
         fs::remove_file(self.path("log")).ok();

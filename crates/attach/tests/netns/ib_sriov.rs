@@ -58,7 +58,7 @@ fn add_moves_the_vf_into_the_pod_and_del_restores_it() {
     );
     assert_eq!((&interface["mac"], &interface["sandbox"]), (&link["address"], &json!(pod.path)));
     assert_eq!(result["ips"][0]["interface"], 0);
-    // The name servers are those of IPAM.
+    // The name servers in the result must be those that the IPAM plugin returned.
     assert_eq!(result["dns"], json!({"nameservers": ["10.9.0.53"]}));
     host.run(
         PluginType::IbSriov,
@@ -88,7 +88,7 @@ fn a_requested_guid_and_link_state_are_set_before_the_move_and_restored_by_del()
     let before = host.snapshot();
     let all = json!({"link_state": "disable", "runtimeConfig": {"infinibandGUID": REQUESTED_GUID}});
     let points_passed = points(&host, &pod, "ADD", all.clone());
-    // Order: link state, two GUIDs, rebind, then the interface.
+    // Expected order of the changes: link state, two GUIDs, rebind, then the interface.
     let set: Vec<_> = points_passed.iter().filter(|point| **point != FailPoint::Journaled).collect();
     assert_eq!(
         set,
@@ -147,7 +147,7 @@ fn a_vf_without_a_guid_is_rejected() {
         let error = add(&host, &pod, json!({})).unwrap_err();
         assert!(error.to_string().contains(&format!("VF {name} GUID is not valid")), "{error}");
         assert_eq!((pod.link_names(), host.snapshot()), (vec![], before));
-        // With a requested GUID, ADD succeeds. After DEL the function has no GUID again.
+        // With a requested GUID, ADD must succeed. After DEL the function must have no GUID again.
         add(&host, &pod, with_guid()).unwrap();
         del(&host, &pod, with_guid()).unwrap();
         let vf = host.hardware.vfs(pci(PF)).unwrap()[0];
@@ -254,7 +254,8 @@ fn del_succeeds_when_the_original_name_is_taken() {
     let pod = PodNetnsFixture::new();
     let before = host.snapshot();
     add(&host, &pod, json!({})).unwrap();
-    // Another interface takes both names. Upstream's DEL fails in this case, and so does every retry.
+    // Another interface takes the VF's original name and `net1` as altnames. DEL must still succeed.
+    // Upstream's DEL fails in this case, and so does every retry.
     host_ip(&["link", "add", "foreign", "type", "bridge"]);
     host_ip(&["link", "property", "add", "dev", "foreign", "altname", &name]);
     host_ip(&["link", "property", "add", "dev", "foreign", "altname", "net1"]);
@@ -359,7 +360,7 @@ fn a_late_del_does_not_touch_the_next_owner() {
     let before = host.snapshot();
     let mut first = PodNetnsFixture::new();
     add(&host, &first, with_guid()).unwrap();
-    // While the first owner's namespace exists, it keeps the function.
+    // While the first owner's namespace exists, an ADD for the same function must fail.
     let second = PodNetnsFixture::new();
     let c2 = ("c2", "net1");
     let requested = json!({"runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:00:77"}});
@@ -376,7 +377,7 @@ fn a_late_del_does_not_touch_the_next_owner() {
     host.run(PluginType::IbSriov, "DEL", NET1, &path, &ib_sriov_config(with_guid())).unwrap();
     assert_eq!(second.link_names(), ["net1"]);
     assert_eq!(host.hardware.vfs(pci(PF)).unwrap()[0].port_guid, Some(guid(0x0200_0000_0000_0077)));
-    // The original GUIDs are restored, not those of the first pod.
+    // DEL of the second pod must restore the original GUIDs, not those of the first pod.
     host.run(PluginType::IbSriov, "DEL", c2, &second.path, &ib_sriov_config(requested)).unwrap();
     assert_eq!(host.snapshot(), before);
 }
@@ -479,7 +480,8 @@ fn without_rdma_isolation_the_nodes_mode_decides() {
 #[test]
 fn a_failed_add_restores_everything() {
     let host = SimHostFixture::new(Exclusive);
-    // The last step that can fail is IPAM. The last but one is the rename to a name that may be taken.
+    // ADD fails late, because of IPAM, the MTU or a taken interface name. Each time everything must be
+    // restored.
     host.install_ipam_script("broken", "exit 1;");
     let before = host.snapshot();
     let all = json!({"runtimeConfig": {"infinibandGUID": REQUESTED_GUID}, "link_state": "enable", "rdmaIsolation": true,
@@ -566,7 +568,7 @@ fn kill_at_every_point(mode: ferroband_kernel::NetnsMode, follows: bool) {
 // Case: cni 52
 #[test]
 fn add_waits_for_an_interface_that_appears_late_under_another_name() {
-    // The interface is hidden in another namespace for a while.
+    // Hide the VF's interface in another namespace for 1.5 seconds. ADD must wait until it is back.
     let host = SimHostFixture::new(Shared);
     let name = host.vf_interface(VF0).unwrap();
     let elsewhere = PodNetnsFixture::new();

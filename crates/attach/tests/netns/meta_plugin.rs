@@ -138,7 +138,7 @@ fn a_pod_with_a_bridge_default_network_and_ipoib_is_attached_and_deleted() {
     del(&fixture, &pod.path).unwrap();
     assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Release"], vec![]));
     assert_eq!(pod.link_names(), [""; 0]);
-    // host-local keeps its lock file and its last reserved address; the lease itself is gone.
+    // host-local keeps its lock file and its last reserved address; the lease itself must be gone.
     assert_eq!(fixture.files(&leases.join("cbr0")), ["last_reserved_ip.0", "lock"]);
     std::fs::remove_dir_all(leases.join("cbr0")).unwrap();
     fixture.assert_clean();
@@ -176,7 +176,7 @@ fn a_failing_plugin_rolls_back_all_networks_in_reverse_order() {
     assert_eq!((daemon.take_requests(), daemon.held_containers()), (vec!["Add", "Release"], vec![]));
     assert_eq!(pod.link_names(), [""; 0]);
     fixture.assert_clean();
-    // The runtime sends a DEL after a failed ADD.
+    // The runtime sends a DEL after a failed ADD. It must not call any plugin again.
     del(&fixture, &pod.path).unwrap();
     assert_eq!(fixture.take_log(), [""; 0]);
 }
@@ -231,7 +231,7 @@ fn add_fails_when_the_interface_name_is_taken_and_keeps_that_interface() {
     assert_eq!(daemon.held_containers(), [""; 0]);
     fixture.assert_clean();
 
-    // Two networks with the same interface name are rejected before any plugin runs.
+    // Two networks with the same interface name must be rejected before any plugin runs.
     daemon.state.lock().unwrap().attachments.push(ipoib_attachment("eth0"));
     fixture.take_log();
     let error = add(&fixture, &pod).unwrap_err();
@@ -410,7 +410,7 @@ fn a_second_add_of_an_attached_sandbox_is_rejected_without_changes() {
     let error = add(&fixture, &pod).unwrap_err();
     assert!(matches!(error, Error::AlreadyAttached { .. }), "{error}");
     assert_eq!(pod.addresses("net1"), ["192.168.0.5/24"]);
-    // A new namespace with the same container ID: the old attachment is removed first.
+    // A new namespace with the same container ID: ADD must remove the old attachment first.
     let next = PodNetnsFixture::new();
     add(&fixture, &next).unwrap();
     assert_eq!(next.addresses("net1"), ["192.168.0.5/24"]);

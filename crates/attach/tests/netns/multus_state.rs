@@ -91,7 +91,7 @@ fn a_pod_of_multus_is_deleted_from_its_state_file() {
     assert_eq!(stdin["runtimeConfig"]["mac"], "02:00:00:00:00:01");
     assert_eq!(remaining_files(&fixture), [""; 0]);
     fixture.assert_clean();
-    // Without state files only the wrapped network is deleted.
+    // Without state files of Multus, DEL must delete only the wrapped network.
     del(&fixture, &pod.path).unwrap();
     assert_eq!(fixture.take_log(), ["DEL lease eth0"]);
 }

@@ -124,7 +124,7 @@ fn the_device_info_file_reaches_the_plugin_and_network_status() {
         let mut vf = foreign_attachment("vf", "net2", false, "1.0.0", json!([{"type": "vf"}]));
         vf.network = "default/vf".into();
         vf.device = Some(AttachmentDevice { resource: "x/vf".into(), id: "d1".into() });
-        // A network whose device plugin wrote no file.
+        // A network whose device plugin wrote no device-info file. Its outcome must have no `device_info`.
         let mut other = vf.clone();
         other.ifname = "net3".into();
         other.device = Some(AttachmentDevice { resource: "x/vf".into(), id: "d2".into() });
@@ -157,7 +157,7 @@ fn cni_args_of_a_network_reach_only_its_plugins() {
     network.args.insert("MAC".into(), "02:00:00:00:00:01".into());
     let default = foreign_attachment("d", "eth0", true, "1.0.0", json!([{"type": "args"}]));
     daemon.state.lock().unwrap().attachments = vec![default, network];
-    // The default network's result has no address, which 0.3.1 allows.
+    // The default network's result has no address, which CNI versions since 0.3.0 allow, so ADD must succeed.
     add(&fixture, &pod).unwrap();
     del(&fixture, &pod).unwrap();
     let log: Vec<_> = fixture.take_log().into_iter().filter(|line| line.contains("u-1")).collect();

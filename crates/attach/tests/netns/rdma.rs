@@ -33,7 +33,7 @@ fn add_moves_the_rdma_device_and_del_returns_it() {
     assert_eq!(result, previous(&pod));
     assert_eq!(host.rdma_devices(Some(&pod)).len(), 1);
     rdma(&host, "CHECK", &pod, &config).unwrap();
-    // DEL returns the device that was moved, even if standard input names another one.
+    // DEL must return the device that was moved, even if standard input names another one.
     rdma(&host, "DEL", &pod, &chained(&pod, VF1)).unwrap();
     assert_eq!((host.rdma_devices(Some(&pod)), host.snapshot()), (vec![], before));
     rdma(&host, "DEL", &pod, &config).unwrap();
@@ -87,7 +87,7 @@ fn shared_mode_missing_prev_result_and_unknown_devices_are_rejected() {
     let mut other = chained(&pod, VF0);
     other["prevResult"]["cniVersion"] = json!("9.9.9");
     assert_eq!(rdma(&host, "ADD", &pod, &other).unwrap_err().code(), 1);
-    // PCI has no function 8, so that name is looked up as an auxiliary device.
+    // PCI has no function 8, so `0000:04:00.8` is looked up as an auxiliary device.
     for nowhere in ["0000:04:00.5", "mlx5_core.sf.6", "0000:04:00.8", "../../etc"] {
         let error = rdma(&host, "ADD", &pod, &chained(&pod, nowhere)).unwrap_err();
         assert!(error.to_string().contains("has 0 RDMA devices"), "{nowhere}: {error}");
@@ -121,7 +121,7 @@ fn a_sub_function_is_found_on_the_auxiliary_bus() {
     assert_eq!(host.rdma_devices(Some(&pod)), std::slice::from_ref(&device));
     rdma(&host, "DEL", &pod, &chained(&pod, "mlx5_core.sf.6")).unwrap();
     assert!(host.rdma_devices(None).contains(&device));
-    // More than one RDMA device is an error.
+    // A sub-function with more than one RDMA device must be rejected.
     fs::create_dir(folder.join("mlx5_99")).unwrap();
     fs::create_dir_all(folder.join(&device)).unwrap();
     let error = rdma(&host, "ADD", &pod, &chained(&pod, "mlx5_core.sf.6")).unwrap_err();
@@ -188,13 +188,13 @@ fn del_restores_a_vf_from_upstreams_state_file() {
     host.run(PluginType::IbSriov, "DEL", NET1, &pod.path, &ib_sriov_config(json!({}))).unwrap();
     assert_eq!((pod.link_names(), host.rdma_devices(Some(&pod))), (vec![], vec![]));
     let vf = host.hardware.vfs(pci(PF)).unwrap()[0];
-    // Upstream's file contains one GUID for both.
+    // Upstream's file contains a single GUID, so DEL must set it as node GUID and as port GUID.
     assert_eq!((vf.node_guid, vf.port_guid, vf.link_state), (Some(own), Some(own), Some(VfLinkState::Auto)));
     assert_eq!(host.vf_interface(VF0), Some(name));
     host.set_guids(0, guid(0x0200_0000_0000_0100), own);
     assert_eq!(host.snapshot(), before);
 
-    // A damaged file counts as absent.
+    // A damaged state file counts as absent: DEL must succeed and change nothing.
     fs::write(folder.join("c1-net1"), "{").unwrap();
     host.run(PluginType::IbSriov, "DEL", NET1, &pod.path, &ib_sriov_config(json!({}))).unwrap();
     assert_eq!(host.snapshot(), before);

@@ -19,22 +19,22 @@ use std::time::Duration;
 pub struct ScriptedDaemonState {
     pub attachments: Vec<Attachment>,
     pub assigned: Vec<AssignedAddresses>,
-    /// Whether plans require partition membership.
+    /// Whether the plans require that the pod's ports are members of their partitions.
     pub membership: bool,
-    /// Refuse requests of this kind.
+    /// Kind of request to answer with a fault, such as `Attached`.
     pub refuse_on: Option<&'static str>,
-    /// Close the connection at requests of this kind.
+    /// Kind of request at which to close the connection without a reply.
     pub disconnect_on: Option<&'static str>,
-    /// Restart: drop the current connection and all queued ones.
+    /// Set to restart the daemon: it drops the current connection and all queued ones, then listens again.
     pub restart: bool,
     pub restarts: usize,
-    /// Kinds of the requests, in order.
+    /// Kinds of the requests since the last `take_requests`, in order.
     pub requests: Vec<&'static str>,
-    /// The answered requests.
+    /// Requests that were answered with success, in order.
     pub recorded: Vec<DaemonRequest>,
-    /// Containers, or container/interface, that hold addresses.
+    /// Holders of addresses, as `container` or `container/interface`.
     pub held: BTreeSet<String>,
-    /// Namespace of the last request that carried one.
+    /// Identity of the network namespace that was last passed with a request.
     pub netns: Option<NetnsId>,
 }
 
@@ -50,7 +50,7 @@ impl ScriptedDaemon {
         Self::resume(root, Arc::new(Mutex::new(state)))
     }
 
-    /// Start again with the previous state.
+    /// Start a daemon that continues with the state of an earlier one.
     pub fn resume(root: &Root, state: Arc<Mutex<ScriptedDaemonState>>) -> Self {
         let socket = socket_path(root);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl ScriptedDaemon {
         Self { state, socket, thread: Some(thread) }
     }
 
-    /// Stop listening.
+    /// Stop the daemon's thread and remove its socket.
     pub fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             drop(UnixStream::connect(&self.socket).unwrap());

@@ -1,4 +1,4 @@
-//! Checks of daemons, nodes, pods and pools.
+//! Cluster checks of `ferroband doctor`: daemons, nodes, pods and address pools.
 
 use super::finding::DoctorFinding;
 use crate::status::StatusReport;
@@ -7,36 +7,34 @@ use std::collections::BTreeSet;
 
 /// Usage in percent from which a pool counts as nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
-/// More restarts than this are reported.
+/// Number of container restarts above which a daemon is reported.
 const MAX_RESTARTS: i32 = 5;
 
-/// Checks daemons, nodes, pods and pools, and adds a finding for each entry of `report.unseen`.
+/// Checks daemons, nodes, pods and pools. Adds a note for each kind that could not be listed
+/// (`report.unseen`).
 pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = daemons(report);
     findings.extend(nodes(report));
     findings.extend(pods(report));
     findings.extend(pools(report));
-    findings.extend(
-        report
-            .unseen
-            .iter()
-            .map(|what| DoctorFinding::note("permissions", what, "run again with permission to read it")),
-    );
+    findings.extend(report.unseen.iter().map(|what| {
+        DoctorFinding::note("permissions", what, "grant permission to list it, or install its CRD")
+    }));
     findings
 }
 
 fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
     if report.daemons.is_empty() {
-        let remedy = "ferroband crds apply; ferroband manifests | kubectl apply -f -";
+        let remedy = "run `ferroband crds apply`, then `ferroband manifests | kubectl apply -f -`";
         return vec![DoctorFinding::problem("daemons", "Ferroband is not running in this cluster", remedy)];
     }
     let mut findings = Vec::new();
     for daemon in &report.daemons {
         let check = format!("daemon {}", daemon.pod);
-        let log = format!("kubectl -n {} logs {}", daemon.namespace, daemon.pod);
+        let log = format!("check its log: kubectl -n {} logs {}", daemon.namespace, daemon.pod);
         if !daemon.ready {
-            let node = daemon.node.as_deref().unwrap_or("no node");
-            findings.push(DoctorFinding::problem(check, format!("not ready on {node}"), log));
+            let node = daemon.node.as_deref().unwrap_or("not assigned");
+            findings.push(DoctorFinding::problem(check, format!("not ready; node: {node}"), log));
         } else if daemon.restarts > MAX_RESTARTS {
             let seen = format!("restarted {} times", daemon.restarts);
             findings.push(DoctorFinding::note(check, seen, format!("{log} --previous")));
@@ -48,16 +46,19 @@ fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
         findings.push(DoctorFinding::problem(
             "cluster daemon",
             "not running",
-            "kubectl -n ferroband-system get deployment",
+            "check its Deployment: kubectl -n ferroband-system get deployment",
         ));
     } else if of("cluster").any(|daemon| daemon.ready) && !of("cluster").any(|daemon| daemon.leads) {
-        let remedy = "wait half a minute, then check the logs of the cluster daemons";
+        let remedy = "wait 30 seconds; if there is still no leader, check the logs of the cluster daemons";
         findings.push(DoctorFinding::problem("cluster daemon", "no replica is the leader", remedy));
     }
     let images: BTreeSet<_> = report.daemons.iter().filter_map(|daemon| daemon.image.as_deref()).collect();
     if images.len() > 1 {
-        let seen = format!("several images: {}", images.into_iter().collect::<Vec<_>>().join(", "));
-        findings.push(DoctorFinding::note("versions", seen, "an update is in progress or was interrupted"));
+        let seen = format!(
+            "the daemons run different images: {}",
+            images.into_iter().collect::<Vec<_>>().join(", ")
+        );
+        findings.push(DoctorFinding::note("versions", seen, "wait for the update to finish, or repeat it"));
     }
     if findings.is_empty() {
         let leader = of("cluster").find(|daemon| daemon.leads).map_or("none", |daemon| daemon.pod.as_str());
@@ -79,7 +80,7 @@ fn nodes(report: &StatusReport) -> Vec<DoctorFinding> {
             findings.push(DoctorFinding::problem(
                 &check,
                 problem,
-                "fix what the message names; it is rechecked automatically",
+                "fix the cause in the message; the node daemon checks again automatically",
             ));
         }
     }
@@ -101,8 +102,9 @@ fn pods(report: &StatusReport) -> Vec<DoctorFinding> {
         match &row.message {
             Some(message) => {
                 let remedy = match FaultCode::from_name(&row.state) {
-                    Some(code) => format!("ferroband explain {}", code.reason()),
-                    None => "provide what the message names: a ready node, or a free resource".to_owned(),
+                    Some(code) => format!("run `ferroband explain {}`", code.reason()),
+                    None => "provide what the message asks for, such as a ready node or a free resource"
+                        .to_owned(),
                 };
                 findings.push(DoctorFinding::problem(
                     format!("pod {}/{}", row.namespace, row.pod),
@@ -117,7 +119,7 @@ fn pods(report: &StatusReport) -> Vec<DoctorFinding> {
     if findings.is_empty() {
         findings.push(DoctorFinding::ok(
             "pods",
-            format!("{interfaces} interfaces, no pod is waiting with an error"),
+            format!("{interfaces} pod interfaces, no pod waits because of an error"),
         ));
     }
     findings
@@ -132,7 +134,7 @@ fn pools(report: &StatusReport) -> Vec<DoctorFinding> {
             findings.push(DoctorFinding::problem(
                 &pool.name,
                 seen,
-                "extend the pool, or delete pods that no longer need it",
+                "extend the pool, or delete pods that use its addresses",
             ));
         } else if pool.used * 100 >= total * NEARLY_FULL_PERCENT {
             findings.push(DoctorFinding::note(&pool.name, seen, "extend the pool before it is full"));

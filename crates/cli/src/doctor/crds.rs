@@ -1,4 +1,4 @@
-//! Checks that the CRDs exist, are established and describe every field.
+//! Checks that the CRDs exist, are established and contain every field that this version of Ferroband uses.
 
 use super::finding::DoctorFinding;
 use ferroband_api::all_crds;
@@ -7,7 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-const APPLY_COMMAND: &str = "ferroband crds apply";
+/// Remedy for a missing or outdated CRD.
+const APPLY_COMMAND: &str = "run `ferroband crds apply`";
 
 /// Lists the CRDs in the cluster and compares them with those of this version of Ferroband.
 pub async fn check(client: &Client) -> anyhow::Result<Vec<DoctorFinding>> {
@@ -37,7 +38,7 @@ pub fn compare(
             findings.push(DoctorFinding::problem(
                 check,
                 "not established",
-                "check its conditions: kubectl describe crd",
+                format!("check its conditions: kubectl describe crd {name}"),
             ));
             continue;
         }
@@ -47,7 +48,7 @@ pub fn compare(
             findings.push(DoctorFinding::note(
                 check,
                 seen,
-                format!("{APPLY_COMMAND}; {APPLY_COMMAND} --take-over if another field manager owns it"),
+                format!("{APPLY_COMMAND}; add --take-over if another field manager owns the CRD"),
             ));
         }
     }

@@ -6,16 +6,16 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoctorVerdict {
-    /// No problem.
+    /// The check found no problem.
     Good,
-    /// Worth knowing, but not a problem.
+    /// A user should know about it, but nothing fails because of it.
     Note,
     /// Something does not work or will fail.
     Wrong,
 }
 
 impl DoctorVerdict {
-    /// Text in the first column of the table.
+    /// Text in the first column of the table that `ferroband doctor` prints.
     pub fn label(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -25,7 +25,7 @@ impl DoctorVerdict {
     }
 }
 
-/// A check, its result and a remedy.
+/// Result of one check, with a remedy unless the verdict is `Good`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
     pub verdict: DoctorVerdict,
@@ -33,7 +33,7 @@ pub struct DoctorFinding {
     pub check: String,
     /// Observed state, for example a port state or an error message.
     pub seen: String,
-    /// How to fix the problem; absent if there is none.
+    /// What the user should do; absent if the verdict is `Good`.
     pub remedy: Option<String>,
 }
 

@@ -23,23 +23,23 @@ use std::path::PathBuf;
 
 /// Find problems and suggest fixes
 ///
-/// In the cluster, it checks CRDs, daemons and their leader, node conditions, pods that wait, pools that are nearly
-/// full, and components of replaced projects that still run. On a node, as root, it checks the daemon, the CNI
-/// configuration, the kubelet's sockets, the adapters, their links and the subnet manager. Each problem comes with a
-/// remedy.
+/// In the cluster, it checks CRDs, daemons and their leader, node conditions, pods that wait for a network,
+/// pools that are nearly full, and components of replaced projects that still run. On a node, as root, it
+/// checks the daemon, the CNI configuration, the kubelet's sockets, the adapters, their links and the subnet
+/// manager. Each problem comes with a remedy.
 ///
 /// The exit status is 1 if there is a problem; notes do not count.
 #[derive(Args, Debug)]
 pub struct DoctorCommand {
-    /// What to check; by default the cluster, and the node if a kubelet runs here.
+    /// What to check; by default the cluster, and this node if it has the directory /var/lib/kubelet.
     #[arg(value_enum)]
     what: Vec<DoctorScope>,
 
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 
-    /// Output format.
+    /// Output format of the findings.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
@@ -47,12 +47,12 @@ pub struct DoctorCommand {
     connection: ClusterConnection,
 }
 
-/// What to check.
+/// Scope of `ferroband doctor`, as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DoctorScope {
     /// The cluster, through the API server.
     Cluster,
-    /// This node.
+    /// This node: its daemon, CNI configuration, kubelet and hardware.
     Node,
 }
 

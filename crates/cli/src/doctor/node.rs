@@ -6,7 +6,7 @@ use ferroband_node::{discover::Inventory, readiness};
 use std::fs;
 use std::os::unix::net::UnixStream;
 
-/// File name of Ferroband's CNI configuration.
+/// File name of Ferroband's CNI configuration in /etc/cni/net.d.
 const CONFLIST_NAME: &str = "00-ferroband.conflist";
 
 /// Runs all checks of the host whose file system is mounted at `root`.
@@ -38,9 +38,10 @@ fn configuration(root: &Root) -> DoctorFinding {
         .collect();
     names.sort();
     match names.first().map(String::as_str) {
-        Some(CONFLIST_NAME) => {
-            DoctorFinding::ok("CNI configuration", format!("{CONFLIST_NAME} is the first of {}", names.len()))
-        }
+        Some(CONFLIST_NAME) => DoctorFinding::ok(
+            "CNI configuration",
+            format!("{CONFLIST_NAME} is the first of {} files", names.len()),
+        ),
         Some(other) if names.iter().any(|name| name == CONFLIST_NAME) => DoctorFinding::problem(
             "CNI configuration",
             format!("{other} sorts before {CONFLIST_NAME}, so the runtime uses it instead"),
@@ -53,7 +54,7 @@ fn configuration(root: &Root) -> DoctorFinding {
         ),
         None => DoctorFinding::problem(
             "CNI configuration",
-            format!("no configuration in {}", folder.display()),
+            format!("no configuration file in {}", folder.display()),
             "install the cluster's default network (Calico, Cilium, flannel, …), which Ferroband wraps",
         ),
     }
@@ -66,7 +67,7 @@ fn program(root: &Root) -> DoctorFinding {
         false => DoctorFinding::problem(
             "CNI program",
             format!("{} is missing", path.display()),
-            "check the log of the node daemon, which installs it, and whether the runtime uses another directory",
+            "check the log of the node daemon, which installs it, and the runtime's CNI directory",
         ),
     }
 }
@@ -88,11 +89,11 @@ fn kubelet(root: &Root, folder: &str) -> DoctorFinding {
 fn pending_releases(root: &Root) -> Option<DoctorFinding> {
     let count = fs::read_dir(root.state("owed")).into_iter().flatten().flatten().count();
     (count > 0).then(|| {
-        let seen = format!("{count} releases are pending");
+        let seen = format!("{count} attachments of deleted pods are not released yet");
         DoctorFinding::note(
             "pending releases",
             seen,
-            "they are processed once the daemon reaches the API server; if they remain, check its log",
+            "the node daemon releases them when it reaches the API server; if they remain, check its log",
         )
     })
 }
@@ -105,7 +106,11 @@ fn hardware(root: &Root) -> Vec<DoctorFinding> {
     match read {
         Ok(inventory) => check_inventory(&inventory),
         Err(error) => {
-            vec![DoctorFinding::problem("hardware", format!("{error:#}"), "check that /sys is the host's")]
+            vec![DoctorFinding::problem(
+                "hardware",
+                format!("{error:#}"),
+                "check that /sys is the host's sysfs",
+            )]
         }
     }
 }
@@ -120,7 +125,7 @@ pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
     let mode = match inventory.exclusive {
         Some(true) => "exclusive: each RDMA device belongs to one network namespace",
         Some(false) => "shared: every pod with the device files can use every device",
-        None => "unknown",
+        None => "unknown: the kernel does not report the RDMA netns mode",
     };
     let mut findings = vec![DoctorFinding::ok("RDMA namespaces", mode)];
     for device in &inventory.devices {
@@ -131,7 +136,7 @@ pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
             let manager = port.sm_lid.unwrap_or_default();
             if port.state != "Active" {
                 let remedy =
-                    "check the cable and the switch; Initializing means not configured by a subnet manager";
+                    "check the cable and the switch; if it is Initializing, check the subnet manager";
                 // The port of a virtual function is down while no pod uses it, so this is only a note.
                 findings.push(match virtual_function {
                     true => DoctorFinding::note(check, &port.state, "no action needed unless a pod uses it"),

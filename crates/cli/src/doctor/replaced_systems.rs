@@ -25,7 +25,7 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     for pod in &objects.pods {
         let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|c| c.image.as_deref());
         for image in images {
-            // Skip the registry's host name.
+            // Skip the registry's host name, which may contain the name of a project by chance.
             let path = image.split_once('/').map_or(image, |(_, path)| path);
             if let Some((_, system)) = SYSTEMS.iter().find(|(word, _)| path.contains(word)) {
                 let pods = running.entry(system).or_default();
@@ -39,7 +39,7 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
             1 => format!("{system} is running: {first}"),
             count => format!("{system} is running: {first} and {} more", count - 1),
         };
-        DoctorFinding::note("replaced components", seen, "see docs/moving-over.md for the order of removal")
+        DoctorFinding::note("replaced components", seen, "remove it in the order of docs/moving-over.md")
     };
     running.into_iter().map(finding).collect()
 }

@@ -24,7 +24,8 @@ fn missing_unestablished_and_outdated_crds_are_reported() {
     let mut outdated = installed.clone();
     let missing = outdated.remove(0);
     outdated[0].status = None;
-    // This CRD is from an older release: its schema lacks the fields of `spec`.
+    // This CRD is from an older release: its schema lacks the fields of `spec`. That must be reported as a
+    // note.
     let mut schema = serde_json::to_value(&outdated[3]).unwrap();
     schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
         json!({});

@@ -50,8 +50,8 @@ pub fn render_helm_template(text: &str) -> String {
     without_namespace(&text).replace(NAMESPACE, "{{ .Release.Namespace }}")
 }
 
-/// Removes the Namespace object. Helm installs into an existing namespace; if the chart contained it, `helm uninstall`
-/// would delete it with everything in it.
+/// Removes the Namespace object. Helm installs into an existing namespace; if the chart contained the
+/// Namespace object, `helm uninstall` would delete the namespace with everything in it.
 fn without_namespace(text: &str) -> String {
     let kept = text.split("---\n").filter(|object| !object.contains("\nkind: Namespace\n"));
     let objects: Vec<_> = kept.filter(|object| !object.trim().is_empty()).collect();

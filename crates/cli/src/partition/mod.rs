@@ -14,14 +14,14 @@ use view::{MemberRow, PartitionView};
 
 /// Show the desired and actual members of the fabric's partitions
 ///
-/// The desired members are read from the NodePartitions objects; their status, written by the cluster daemon, contains
-/// what the subnet manager has. A member that is not programmed yet is shown with the reason.
+/// The NodePartitions objects contain the desired members. Their status, which the cluster daemon writes,
+/// contains the members that the subnet manager does not have yet, each with the reason.
 #[derive(Args, Debug)]
 pub struct PartitionCommand {
     #[command(subcommand)]
     action: PartitionAction,
 
-    /// Output format.
+    /// Output format of the members or partitions.
     #[arg(short, long, value_enum, default_value_t = PartitionFormat::Table, global = true)]
     output: PartitionFormat,
 }
@@ -37,7 +37,7 @@ enum PartitionAction {
     },
     /// List the members of all partitions.
     Members {
-        /// Only pods of this namespace.
+        /// List only members whose pod is in this namespace.
         #[arg(short, long)]
         namespace: Option<String>,
     },
@@ -99,7 +99,9 @@ impl PartitionCommand {
                     let orphan_lines: String = orphans
                         .iter()
                         .map(|orphan| {
-                            format!("orphan  {orphan}: GUID of this cluster's range, assigned to no node\n")
+                            format!(
+                                "orphan  {orphan}: GUID is in this cluster's range but assigned to no node\n"
+                            )
                         })
                         .collect();
                     match open.is_empty() && orphans.is_empty() {

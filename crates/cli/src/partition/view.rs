@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The API objects that the tables are computed from.
+/// The API objects from which the tables of `ferroband partition` are computed.
 pub struct PartitionView {
     pub nodes: Vec<NodePartitions>,
     pub rules: Vec<Partition>,
@@ -78,10 +78,12 @@ impl PartitionView {
         status.map(|status| status.orphans.clone()).unwrap_or_default()
     }
 
-    /// Lines above the table: the subnet manager, and reason and message of each failed condition of the Fabric.
+    /// Returns the lines above the table: the subnet manager, and reason and message of each failed condition
+    /// of the Fabric.
     pub fn heading(&self) -> String {
         let Some(status) = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref()) else {
-            return "the cluster daemon has not reported yet\n".to_owned();
+            return "subnet manager: unknown, the Fabric has no status yet; check the cluster daemon\n"
+                .to_owned();
         };
         let mut text = format!("subnet manager: {}\n", status.manager);
         for condition in status.conditions.iter().filter(|condition| condition.status == "False") {
@@ -90,13 +92,13 @@ impl PartitionView {
         text
     }
 
-    /// Describes which namespaces may use a partition.
+    /// Returns a line that says which namespaces may use the partition `key`.
     pub fn describe_partition(&self, key: PKeyBase) -> String {
         let rule = self.rules.iter().find(|rule| rule.spec.pkey.parse() == Ok(key));
         match rule {
             None => format!("partition {key}: open to all namespaces (no Partition object)\n"),
             Some(rule) => format!(
-                "partition {key}: {} allows {} ({})\n",
+                "partition {key}: Partition {} allows namespaces {} (mode {})\n",
                 rule.name_any(),
                 rule.spec.namespaces.join(", "),
                 mode(rule)
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!((lines[0].wanted, lines[0].there, lines[0].mode.as_str()), (2, 1, "enforce"));
         assert_eq!(
             view.describe_partition(PKeyBase::new(5).unwrap()),
-            "partition 0x0005: five allows a (enforce)\n"
+            "partition 0x0005: Partition five allows namespaces a (mode enforce)\n"
         );
     }
 }

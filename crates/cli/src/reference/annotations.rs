@@ -1,4 +1,4 @@
-//! Reference of annotations and labels.
+//! Generates `annotations.md`, the reference of annotations and labels.
 
 use super::{markdown_table, page_header};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, RESOURCE_NAME};

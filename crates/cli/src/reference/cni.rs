@@ -1,8 +1,8 @@
-//! Reference of the CNI configuration options.
+//! Generates `cni.md`, the reference of the CNI configuration options.
 
 use super::{markdown_table, page_header};
 
-/// Each row is an option, its type and its meaning.
+/// Each row is an option of a plugin's CNI configuration, its type and its meaning.
 type OptionRows = &'static [(&'static str, &'static str, &'static str)];
 
 const IPOIB: OptionRows = &[

@@ -1,4 +1,4 @@
-//! Reference of error codes, from the data of `ferroband explain`.
+//! Generates `codes.md`, the reference of error codes, from the texts of `ferroband explain`.
 
 use super::page_header;
 use ferroband_model::FaultCode;

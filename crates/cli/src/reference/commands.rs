@@ -1,4 +1,4 @@
-//! Reference of commands and flags, from clap.
+//! Generates `commands.md`, the reference of commands and flags, from the clap definitions.
 
 use super::{markdown_table, page_header};
 use crate::arguments::Arguments;

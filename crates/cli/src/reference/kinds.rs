@@ -1,4 +1,4 @@
-//! Reference of all kinds and fields, from the CRDs.
+//! Generates `kinds.md`, the reference of all kinds and their fields, from the CRDs.
 
 use super::{markdown_table, page_header};
 use ferroband_api::all_crds;

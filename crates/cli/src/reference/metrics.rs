@@ -1,4 +1,4 @@
-//! Reference of Prometheus metrics.
+//! Generates `metrics.md`, the reference of Prometheus metrics.
 
 use super::{markdown_table, page_header};
 

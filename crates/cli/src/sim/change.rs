@@ -5,7 +5,7 @@ use ferroband_kernel::NetnsMode;
 use ferroband_model::PKey;
 use ferroband_sim::{SimPortState, SimulationChange};
 
-/// A change of the simulated hardware.
+/// A subcommand of `ferroband sim` that changes the simulated hardware.
 #[derive(Debug, Subcommand)]
 pub enum SimChangeCommand {
     /// Remove an adapter from its slot.
@@ -28,7 +28,7 @@ pub enum SimChangeCommand {
         #[arg(long, default_value_t = 1)]
         port: u32,
     },
-    /// Set the number of virtual functions; existing ones are recreated.
+    /// Set the number of virtual functions of an adapter; existing ones are recreated.
     Vfs {
         /// Adapter: its PCI address, RDMA device or interface.
         device: String,
@@ -49,7 +49,7 @@ pub enum SimChangeCommand {
         device: String,
         /// Kernel's name of the counter, for example symbol_error, link_downed or out_of_sequence.
         counter: String,
-        /// Value to add.
+        /// Value to add to the counter.
         #[arg(long, default_value_t = 1)]
         by: u64,
         /// Port number, starting at 1.
@@ -58,7 +58,7 @@ pub enum SimChangeCommand {
     },
     /// Set the RDMA netns mode (`rdma system set netns`).
     Netns {
-        /// New mode.
+        /// New RDMA netns mode.
         mode: RdmaNetnsModeArg,
     },
 }
@@ -66,20 +66,20 @@ pub enum SimChangeCommand {
 /// Link state of a simulated port.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SimPortStateArg {
-    /// No link.
+    /// The port has no link.
     Down,
     /// Link up, but not configured by a subnet manager.
     Init,
-    /// Configured; carries traffic.
+    /// Configured by a subnet manager; carries traffic.
     Active,
 }
 
 /// RDMA netns mode of the simulated host, as in `rdma system`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RdmaNetnsModeArg {
-    /// Every network namespace sees every device.
+    /// Every network namespace sees every RDMA device.
     Shared,
-    /// Each device is in one network namespace.
+    /// Each RDMA device belongs to one network namespace.
     Exclusive,
 }
 

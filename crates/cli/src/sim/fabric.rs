@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Interval at which new ports get their P_Key tables.
+/// Interval at which the P_Key tables are written again, so that new ports get theirs.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 const AFTER_HELP: &str = "\
@@ -26,7 +26,7 @@ The command ends with its input; the tables are kept.";
 #[command(after_help = AFTER_HELP)]
 pub struct SimFabricCommand {}
 
-/// An input line: P_Key tables by port GUID, and the table of all other ports.
+/// A line of the input: P_Key tables by port GUID, and one table for all other ports.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FabricTablesLine {
@@ -49,8 +49,8 @@ impl SimFabricCommand {
         loop {
             match lines.recv_timeout(SWEEP_INTERVAL) {
                 Ok(line) => {
-                    let line: FabricTablesLine =
-                        serde_json::from_str(&line?).context("invalid input line")?;
+                    let line: FabricTablesLine = serde_json::from_str(&line?)
+                        .context("invalid line in the input; see `ferroband sim fabric --help`")?;
                     current =
                         Some(SimulationChange::SetFabricPKeys { tables: line.tables, others: line.others });
                 }

@@ -43,7 +43,7 @@ pub struct SimCommand {
     #[command(subcommand)]
     action: SimAction,
 
-    /// Root of the host's file system.
+    /// Directory where the host's root file system is mounted.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
     root: PathBuf,
 }
@@ -55,10 +55,11 @@ enum SimAction {
         /// Hardware profile: default, connectx-6, dgx, ethernet, vpi.
         #[arg(long, default_value = "default")]
         profile: String,
-        /// Hardware description in YAML, instead of a profile.
+        /// YAML file that describes the hardware, instead of a profile.
         #[arg(long, value_name = "FILE", conflicts_with = "profile")]
         file: Option<PathBuf>,
-        /// Interface that connects the simulated fabrics of several hosts.
+        /// Interface that connects the simulated fabrics of several hosts; without it this host has its own
+        /// fabric.
         #[arg(long, value_name = "INTERFACE")]
         uplink: Option<String>,
         /// Seed for the GUIDs; must differ between hosts.
@@ -67,15 +68,15 @@ enum SimAction {
     },
     /// Stop the simulation and remove its interfaces, partitions and files.
     Down,
-    /// Show whether the simulation is up, and its adapters.
+    /// Show whether the simulation is up, and the state of its adapters.
     Status(status::SimStatusCommand),
     /// Print the description of a profile in the format of `up --file`; without a name, list the profiles.
     Profile {
         /// Name of a built-in profile.
         name: Option<String>,
     },
-    /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`). It returns when the
-    /// namespace ends.
+    /// Move an RDMA device to another network namespace (`rdma dev set DEVICE netns NETNS`). The device
+    /// returns to the host when that namespace is deleted.
     Move {
         /// Name of the RDMA device, for example mlx5_0.
         device: String,

@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 /// `ferroband sim status`
 #[derive(Args, Debug)]
 pub struct SimStatusCommand {
-    /// Output format.
+    /// Output format of the state of the simulation.
     #[arg(short, long, value_enum, default_value_t = SimStatusFormat::Table)]
     output: SimStatusFormat,
 }

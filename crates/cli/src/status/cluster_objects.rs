@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Everything that the status report is computed from.
+/// The API objects from which the report of `ferroband status` is computed.
 #[derive(Debug, Default)]
 pub struct ClusterObjects {
     pub pods: Vec<Pod>,

@@ -26,7 +26,7 @@ use clap::{Args, ValueEnum};
 /// describes it.
 #[derive(Args, Debug)]
 pub struct StatusCommand {
-    /// Parts to show; all by default.
+    /// Parts of the report to show; all by default.
     #[arg(value_enum)]
     parts: Vec<StatusPart>,
 
@@ -34,11 +34,11 @@ pub struct StatusCommand {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Show only this node and its pods.
+    /// Show only the node of this name and its pods.
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// Output format.
+    /// Output format of the report.
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 
@@ -46,7 +46,7 @@ pub struct StatusCommand {
     connection: ClusterConnection,
 }
 
-/// A part of the report.
+/// A part of the status report that can be selected on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusPart {
     /// Ferroband's daemons, and which replica is the leader.

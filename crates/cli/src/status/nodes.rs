@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Label of a node; its value is `true` if the hardware is simulated.
 const SIMULATED: &str = "ferroband.io/simulated";
 
-/// One row for each node, sorted by name. `daemons` tells whether the node daemon is ready.
+/// One row for each node, sorted by name. Whether its node daemon is ready is taken from `daemons`.
 pub fn node_rows(objects: &ClusterObjects, daemons: &[DaemonRow]) -> Vec<NodeRow> {
     let mut nodes: Vec<_> = objects.nodes.iter().map(|node| row(objects, node, daemons)).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));

@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt;
 use serde_json::Value;
 
-/// One row for each interface, except interfaces of the cluster's default network.
+/// One row for each interface that a pod has or waits for, except interfaces of the cluster's default
+/// network.
 pub fn pod_rows(objects: &ClusterObjects) -> Vec<InterfaceRow> {
     let mut rows: Vec<_> = objects.pods.iter().flat_map(|pod| rows(objects, pod)).collect();
     rows.sort_by(|a, b| (&a.namespace, &a.pod, &a.interface).cmp(&(&b.namespace, &b.pod, &b.interface)));
@@ -87,7 +88,7 @@ fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let mut named: Vec<_> = chosen.into_iter().filter_map(Result::ok).flatten().collect();
     named.extend(additional.into_iter().filter_map(Result::ok).flatten());
     match named.is_empty() {
-        // No annotation could be parsed; show the text as it is.
+        // No annotation could be parsed, so its text is shown instead of network names.
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
         false => named.iter().map(NetworkSelection::display_name).collect(),
     }

@@ -18,7 +18,7 @@ pub struct StatusReport {
 /// A pod of the node daemon or of the cluster daemon.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct DaemonRow {
-    /// `node` or `cluster`.
+    /// Value of the label `app.kubernetes.io/component`: `node` or `cluster`.
     pub component: String,
     pub namespace: String,
     pub pod: String,
@@ -59,7 +59,7 @@ pub struct InterfaceRow {
     pub namespace: String,
     pub pod: String,
     pub node: Option<String>,
-    /// Format: `<namespace>/<name>`.
+    /// NetworkAttachmentDefinition, as `<namespace>/<name>`.
     pub network: String,
     /// Name in the pod; absent if the pod still waits for the interface.
     pub interface: Option<String>,
@@ -75,22 +75,22 @@ pub struct InterfaceRow {
     /// `Ready`, `Terminating` or the phase of the pod. If the pod waits, the reason of its last event, usually an
     /// error code.
     pub state: String,
-    /// Full error message; absent if there is no error.
+    /// Full message of the event or condition that says why the pod waits; absent if there is none.
     pub message: Option<String>,
 }
 
-/// An IP space (in which addresses are unique) or a pool.
+/// Address usage of an IP space (in which addresses are unique) or of a SpiderIPPool.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct AddressSpaceRow {
     /// `space NAME` or `pool NAME`.
     pub name: String,
-    /// The subnet of a pool.
+    /// Subnet of the SpiderIPPool; absent for an IP space.
     pub subnet: Option<String>,
-    /// Number of assigned addresses.
+    /// Number of addresses that are assigned to pods.
     pub used: u64,
-    /// Total number of addresses of a pool.
+    /// Number of addresses in the SpiderIPPool, used or free; absent for an IP space.
     pub total: Option<u64>,
-    /// Number of AddressBlocks of an IP space.
+    /// Number of AddressBlocks of the IP space; absent for a SpiderIPPool.
     pub blocks: Option<usize>,
 }
 

@@ -15,8 +15,9 @@ use tokio::time::{Instant, sleep};
 
 const DAEMONSET_NAME: &str = "ferroband-node";
 
-/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits for them up to `timeout`.
-/// Nodes that are not done by then, for example because they are unreachable, are only counted in the output.
+/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits for them up to
+/// `timeout`. Then it prints how many nodes are done, and succeeds even if some are not, for example
+/// unreachable ones.
 pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
     let client =
         Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
@@ -53,18 +54,19 @@ pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::
 fn uninstall_patch(current: &DaemonSet) -> anyhow::Result<serde_json::Value> {
     let pod = current.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     if !pod.is_some_and(|pod| pod.containers.iter().any(|container| container.name == "node")) {
-        bail!("DaemonSet {} has no container `node`", current.name_any());
+        bail!("DaemonSet {} has no container `node`, so it is not Ferroband's", current.name_any());
     }
     Ok(json!({"spec": {
         // Update all nodes at once. The daemons need not stay available, because new pods get no networks of
         // Ferroband.
         "updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}},
-        // The readiness probe would fail, because no daemon is running any more.
+        // Remove the readiness probe: it would fail, because no daemon runs in the pod any more.
         "template": {"spec": {"containers": [{"name": "node", "args": ["uninstall", "--hold"], "readinessProbe": null}]}},
     }}))
 }
 
-/// Returns the number of nodes on which the updated pod is ready, and the number of all nodes.
+/// Returns the number of nodes on which the updated pod is ready, and the number of nodes that should run
+/// one.
 fn progress(daemonset: &DaemonSet, generation: Option<i64>) -> (i32, i32) {
     let Some(status) = &daemonset.status else { return (0, 1) };
     if status.observed_generation < generation {

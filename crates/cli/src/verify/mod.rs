@@ -5,8 +5,8 @@
 //! pod B on another node: ping that address over net1 ──▶ succeeded | failed ──▶ both deleted
 //! ```
 //!
-//! It needs no permission for `pods/exec`. The pods have a deadline, so they end even if this program is killed; the
-//! next run deletes them.
+//! It needs no permission for `pods/exec`. The pods have a deadline, so they end even if this program is
+//! killed; the next run of `ferroband verify` deletes them.
 
 mod nodes;
 mod pods;
@@ -26,14 +26,14 @@ use verify_run::VerifyRun;
 /// Exit status: 0 if the second pod reached the first, 1 otherwise.
 #[derive(Args, Debug)]
 pub struct VerifyCommand {
-    /// Network: NAME or NAMESPACE/NAME.
+    /// Network to test: NAME or NAMESPACE/NAME.
     network: String,
 
-    /// Namespace of the pods, and of a network given without one.
+    /// Namespace of the pods, and of NETWORK if it is given without a namespace.
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// The two nodes; by default the first two that are ready, schedulable and untainted.
+    /// Nodes of the two pods; by default the first two that are ready, schedulable and untainted.
     #[arg(long, value_name = "NODE,NODE", value_delimiter = ',')]
     nodes: Vec<String>,
 
@@ -41,15 +41,15 @@ pub struct VerifyCommand {
     #[arg(long, value_name = "NAME=N", value_parser = parse_resource)]
     resource: Vec<(String, u32)>,
 
-    /// Image that contains `sleep` and `ping`.
+    /// Image of the pods; it must contain `sleep` and `ping`.
     #[arg(long, default_value = "docker.io/library/busybox:1.36")]
     image: String,
 
-    /// Time limit for each step in seconds.
+    /// Time limit in seconds for the start of the first pod, and for the ping of the second.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
 
-    /// Keep the pods for debugging; they end after their deadline.
+    /// Do not delete the pods, for debugging; they end after three times --timeout.
     #[arg(long)]
     keep: bool,
 
@@ -86,8 +86,8 @@ impl VerifyCommand {
                 (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
             let outcome = tokio::select! {
                 outcome = run.run(&one, &other) => outcome,
-                _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted")),
-                _ = terminate.recv() => Err(anyhow::anyhow!("terminated")),
+                _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted by SIGINT")),
+                _ = terminate.recv() => Err(anyhow::anyhow!("terminated by SIGTERM")),
             };
             if self.keep {
                 println!(
@@ -97,7 +97,7 @@ impl VerifyCommand {
                 );
             } else if let Err(error) = run.delete_pods().await {
                 bail!(
-                    "cannot delete the pods: {error:#}; delete them with: kubectl -n {} delete pods -l {}",
+                    "cannot delete the test pods: {error:#}; delete them: kubectl -n {} delete pods -l {}",
                     run.pod_specs.namespace,
                     run.pod_specs.selector()
                 );

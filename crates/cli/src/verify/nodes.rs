@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// Names of all nodes that are ready, schedulable and have no taint that repels pods.
+/// Names of all nodes that are ready, schedulable and have no taint NoSchedule or NoExecute.
 pub async fn list_usable(client: &Client) -> Result<Vec<String>> {
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     Ok(usable(&nodes))
@@ -26,14 +26,16 @@ fn usable(nodes: &[Node]) -> Vec<String> {
     names
 }
 
-/// Returns the two nodes of --nodes in `given`, or the first two of `usable`.
+/// Returns the two nodes of `given` (from --nodes), or the first two of `usable` if `given` is empty.
 pub fn pick_two(usable: &[String], given: &[String]) -> Result<(String, String)> {
     match (given, usable) {
         ([one, other], _) => Ok((one.clone(), other.clone())),
         ([], [one, other, ..]) => Ok((one.clone(), other.clone())),
-        ([], [only]) => bail!("only node {only} is ready; use --nodes {only},{only} to run both pods on it"),
-        ([], []) => bail!("no node is ready and untainted; select nodes with --nodes A,B"),
-        _ => bail!("--nodes: expected two names separated by a comma"),
+        ([], [only]) => {
+            bail!("only node {only} is ready and untainted; use --nodes {only},{only} to run both pods on it")
+        }
+        ([], []) => bail!("no node is ready, schedulable and untainted; select nodes with --nodes A,B"),
+        _ => bail!("--nodes: expected two node names separated by a comma"),
     }
 }
 

@@ -5,25 +5,25 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Label of the pods; its value identifies the run.
+/// Label key of the pods that `ferroband verify` creates; the value identifies the run.
 pub const LABEL: &str = "ferroband.io/verify";
 /// Number of ICMP echo requests that the second pod sends.
 pub const PING_COUNT: u32 = 3;
-/// Interface name of the first additional network.
+/// Name that the interface of the first additional network has in a pod.
 pub const INTERFACE: &str = "net1";
 
-/// Parameters of the two pods.
+/// Parameters of the two pods that one run of `ferroband verify` creates.
 #[derive(Clone, Debug)]
 pub struct VerifyPods {
     /// Unique for each run; part of the pod names and the value of `LABEL`.
     pub id: String,
     pub namespace: String,
-    /// Format: `<namespace>/<name>`.
+    /// Network to test, as `<namespace>/<name>`.
     pub network: String,
     pub image: String,
     /// Names and amounts of the resource limits of each pod.
     pub resources: Vec<(String, u32)>,
-    /// Time limit for each step. The pods live three times as long.
+    /// Time limit for each step of the run. The deadline of the pods is three times as long.
     pub step: Duration,
 }
 
@@ -70,7 +70,8 @@ impl VerifyPods {
                 "annotations": {ferroband_api::annotation::NETWORKS: self.network},
             },
             "spec": {
-                // Node affinity instead of nodeName, so that the scheduler accounts for the resources.
+                // Node affinity instead of nodeName, so that the scheduler accounts for the requested
+                // resources.
                 "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]},
                 ]}}},

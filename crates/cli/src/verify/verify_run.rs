@@ -56,7 +56,7 @@ impl VerifyRun {
         );
         let address = ips
             .first()
-            .context("the network assigned no address, so there is nothing to ping; add `ipam` to it")?;
+            .context("the network assigned no address to ping; add `ipam` to its configuration")?;
 
         let begin = Instant::now();
         self.create_pod(&specs.ping_pod(other, address)?).await?;
@@ -111,8 +111,8 @@ impl VerifyRun {
         Ok(())
     }
 
-    /// Waits until the pod satisfies the condition `specs`. If it fails or the time limit passes, the error contains
-    /// the last warning event.
+    /// Waits until the condition `specs` holds for the pod. If the pod fails or the time limit passes,
+    /// returns an error with the pod's last warning event.
     async fn wait_for(&self, name: &str, specs: impl Fn(&Pod) -> bool) -> Result<Pod> {
         let until = Instant::now() + self.pod_specs.step;
         loop {
@@ -152,7 +152,11 @@ fn phase(pod: &Pod) -> &str {
 fn addresses(pod: &Pod) -> Result<Vec<String>> {
     let text = pod.annotations().get(NETWORK_STATUS).map(String::as_str).unwrap_or("[]");
     let entries: Vec<StatusEntry> =
-        serde_json::from_str(text).context("invalid annotation network-status")?;
+        serde_json::from_str(text).context("invalid annotation network-status of the test pod")?;
     let entry = entries.into_iter().find(|entry| entry.interface.as_deref() == Some(INTERFACE));
-    Ok(entry.with_context(|| format!("the pod has no interface {INTERFACE}"))?.ips)
+    Ok(entry
+        .with_context(|| {
+            format!("the test pod has no interface {INTERFACE} in its annotation network-status")
+        })?
+        .ips)
 }

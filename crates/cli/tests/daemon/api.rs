@@ -35,7 +35,7 @@ struct FakeApiServerState {
 }
 
 impl ReservedAddress {
-    /// Kubeconfig for clients that start before the server.
+    /// Kubeconfig for clients that start before the server; their connections are refused until `start`.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address())
     }
@@ -69,7 +69,7 @@ impl FakeApiServer {
         ReservedAddress(socket)
     }
 
-    /// Kubeconfig of a client of this server.
+    /// Kubeconfig with which a client connects to this server.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address)
     }
@@ -201,7 +201,8 @@ impl FakeApiServerState {
                 Some(_) => (200, self.store(path.to_owned(), body)),
             },
             "PATCH" if path.contains("/customresourcedefinitions/") => match self.objects.get(path) {
-                // The label `foreign` marks a CRD that another field manager owns.
+                // The label `foreign` marks a CRD that another field manager owns, so that applying it is a
+                // conflict.
                 Some(existing) if existing["metadata"]["labels"]["foreign"] == "true" => {
                     failure(409, "Conflict")
                 }

@@ -145,7 +145,7 @@ fn watched_kind(line: &str) -> String {
 #[test]
 fn cni_configuration_is_installed_once_ready_and_kept_after_a_stop() {
     let fixture = DaemonFixture::new();
-    // The daemon starts before the API server.
+    // The daemon starts before the API server, so it must not install its CNI configuration yet.
     let server = FakeApiServer::reserve();
     let daemon = fixture.start(&server.kubeconfig());
     fixture.wait_until("the socket", || UnixStream::connect(socket_path(&fixture.root)).is_ok());

@@ -1,4 +1,5 @@
-//! Runs `ferroband device-plugin` without capabilities and without a network; its device file is an empty file.
+//! Runs `ferroband device-plugin` without capabilities and without a network; an empty file stands for the
+//! device file.
 
 use super::{KillOnDrop, wait_until};
 use ferroband_node::advertise::wire::{
@@ -89,7 +90,7 @@ fn device_plugin_runs_without_capabilities_and_network() {
         );
         assert_eq!(file.host_path, folder.path().join("infiniband/uverbs0").display().to_string());
 
-        // Remove the device file and create it again.
+        // The device must become unhealthy when its file is removed, and healthy when it is created again.
         fs::remove_file(folder.path().join("infiniband/uverbs0")).unwrap();
         let none = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert!(none.unwrap().unwrap().devices.iter().all(|device| device.health == "Unhealthy"));
@@ -97,7 +98,7 @@ fn device_plugin_runs_without_capabilities_and_network() {
         let back = timeout(Duration::from_secs(1), list.message()).await.expect("within a second");
         assert_eq!(back.unwrap().unwrap().devices[0].health, "Healthy");
 
-        // The device plugin stops on SIGTERM.
+        // The device plugin must exit with status 0 on SIGTERM.
         let pid = nix::unistd::Pid::from_raw(plugin.0.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         let mut plugin = plugin;

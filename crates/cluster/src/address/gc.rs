@@ -33,7 +33,7 @@ const MAX_EVENTS_PER_BLOCK: usize = 4;
 /// How often blocks that wait for a grace period are checked.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The controller that reclaims leaked addresses.
+/// The controller that reclaims leaked addresses and deletes empty AddressBlocks.
 pub struct AddressGc {
     context: ControllerContext,
     caches: AddressCaches,
@@ -41,7 +41,8 @@ pub struct AddressGc {
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
-/// State of the nodes and StatefulSets that seem to be lost according to the caches, read again from the API server.
+/// Nodes and StatefulSets that are lost according to the caches, with their state as the API server returned
+/// it.
 /// `None` means that the object does not exist.
 #[derive(Default)]
 struct ConfirmedState {
@@ -66,8 +67,8 @@ impl AddressGc {
         Self { context: context.clone(), caches, empty_since: Mutex::default() }
     }
 
-    /// Reads the nodes and StatefulSets whose loss would cause a reclaim from the API server, because the caches may
-    /// be behind.
+    /// Reads from the API server every node and StatefulSet that is lost according to the caches. The caches
+    /// may be behind, and an address must not be reclaimed while its pod is running.
     async fn confirm_with_api_server(&self, blocks: &[CachedBlock]) -> Result<ConfirmedState, Error> {
         let mut confirmed = ConfirmedState::default();
         let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
@@ -118,7 +119,7 @@ impl AddressGc {
                     let more = notes.len() - MAX_EVENTS_PER_BLOCK;
                     notes.truncate(MAX_EVENTS_PER_BLOCK);
                     notes.push(format!(
-                        "and {more} more addresses of {name}; see the log of ferroband-cluster"
+                        "{more} more addresses of AddressBlock {name} reclaimed; see the log of ferroband-cluster"
                     ));
                 }
                 for note in notes {
@@ -134,7 +135,7 @@ impl AddressGc {
         }
     }
 
-    /// Deletes blocks that have been empty for the grace period. Returns whether any block is empty.
+    /// Deletes blocks that have been empty for the grace period. Returns whether at least one block is empty.
     async fn delete_empty_blocks(&self, blocks: &[CachedBlock]) -> Result<bool, Error> {
         let now = Instant::now();
         let mut due = Vec::new();

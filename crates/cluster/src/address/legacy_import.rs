@@ -4,7 +4,8 @@
 //!  Whereabouts or Spiderpool record ─┬─▶ its pod exists and reports the address ─▶ import an entry into the block;
 //!                                    │                                             its node releases it like any other
 //!                                    ├─▶ no such pod on any node                ─▶ the record is stale
-//!                                    └─▶ anything else                          ─▶ keep the record, do not assign it
+//!                                    └─▶ anything else                          ─▶ keep the record, so that its
+//!                                                                                   address is not assigned
 //! ```
 
 use super::{
@@ -68,7 +69,7 @@ pub enum ImportDecision {
 pub struct LegacyImporter {
     context: ControllerContext,
     caches: AddressCaches,
-    /// Time since when the pod of a record has been absent, by pod and address.
+    /// When the pod of a record was first found to be absent, by pod (`<namespace>/<name>`) and address.
     absent_since: Mutex<BTreeMap<(String, IpAddr), Instant>>,
 }
 
@@ -96,9 +97,9 @@ impl LegacyImporter {
         Ok(decision)
     }
 
-    /// Whether the sandbox of an absent pod is gone, too. This holds if the pod has been absent for the grace period
-    /// and every node is reporting or fenced: every kubelet has then stopped the pods that it should not run. The
-    /// first call for a record starts the grace period.
+    /// Whether the sandbox of an absent pod is gone as well. This holds if the pod has been absent for the
+    /// grace period and every node is reporting or fenced: every kubelet has then stopped the pods that it
+    /// should not run. The first call for a record starts the grace period.
     async fn confirm_stale(&self, allocation: &LegacyAllocation) -> Result<bool, Error> {
         let record = (allocation.pod.clone(), allocation.address);
         let since = *self
@@ -212,8 +213,8 @@ fn is_reporting(node: &Node) -> bool {
     ready || NodeFencing::from_node(node) == NodeFencing::OutOfService
 }
 
-/// Decides about a record from its pod, if the pod exists. `expected` tells whether a StatefulSet has a pod of that
-/// name.
+/// Decides whether a record is imported or stale. `pod` is the record's pod, if it exists. `expected` is true
+/// if a StatefulSet has a pod of that name.
 fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: bool) -> ImportDecision {
     let same = |pod: &&Pod| allocation.uid.is_none() || allocation.uid == pod.uid();
     let Some(pod) = pod.filter(same) else {
@@ -233,8 +234,8 @@ fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: boo
         return ImportDecision::Undecided;
     };
     let interface = allocation.interface.clone().unwrap_or(reported);
-    // Spiderpool does not record the sandbox. For an entry with a placeholder, the node daemon looks for the address
-    // in the node's network namespaces.
+    // Spiderpool does not record the sandbox ID, so the entry gets a placeholder. For such an entry, the node
+    // daemon searches the node's network namespaces for the address.
     let container = allocation.container.clone().unwrap_or_else(|| format!("before-{uid}"));
     ImportDecision::Import(block_entry(
         allocation,

@@ -1,4 +1,5 @@
-//! Detects whether a replaced system is still running. As long as it is, Ferroband does not write its objects.
+//! Detects whether Spiderpool is still running, from its Lease. While it is, Ferroband does not write its
+//! objects.
 
 use crate::Error;
 use ferroband_daemon::api_call::with_timeout;
@@ -6,10 +7,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
 pub const SPIDERPOOL_LEASE: &str = "spiderpool-controller-leases";
-/// Namespaces in which replaced systems are usually installed.
+/// Namespaces in which Spiderpool is usually installed.
 const NAMESPACES: [&str; 2] = ["kube-system", "spiderpool"];
 
-/// Whether a Lease named `lease` is held in any of `NAMESPACES`.
+/// Whether a Lease named `lease` is held in at least one of `NAMESPACES`.
 pub async fn is_held_anywhere(client: &Client, lease: &str) -> Result<bool, Error> {
     for namespace in NAMESPACES {
         let api: Api<Lease> = Api::namespaced(client.clone(), namespace);

@@ -15,7 +15,7 @@ pub enum NodeFencing {
 }
 
 impl NodeFencing {
-    /// Reads the taint. A NotReady condition does not count: the node may only be unreachable.
+    /// Reads the out-of-service taint. A NotReady condition does not count: the node may only be unreachable.
     pub fn from_node(node: &Node) -> Self {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         match taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE) {

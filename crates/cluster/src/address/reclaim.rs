@@ -14,7 +14,8 @@ pub trait ReclaimEvidence {
 /// Result of checking one block for leaked addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReclaimOutcome {
-    /// The block to write, without the leaked addresses and without a lost node; `None` if nothing changes.
+    /// The block to write: leaked addresses are removed or reserved, and a lost node no longer owns it.
+    /// `None` if nothing changes.
     pub updated_block: Option<IpBlock>,
     /// Offset, old entry and reason of each reclaimed address. The address is now free, or reserved for the next pod
     /// of a StatefulSet.
@@ -37,7 +38,9 @@ impl ReclaimReason {
         match self {
             Self::NodeOutOfService => format!("node {} is out of service", entry.node),
             Self::NodeDeleted => format!("node {} is deleted", entry.node),
-            Self::PodNotExpected => format!("no StatefulSet has pod {} any longer", entry.pod),
+            Self::PodNotExpected => {
+                format!("the StatefulSet of pod {} was deleted or scaled down", entry.pod)
+            }
         }
     }
 }

@@ -58,7 +58,8 @@ impl SpiderPoolController {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Updates finalizer and status of a pool. Returns `false` if the status was written too recently and must wait.
+    /// Updates finalizer and status of a pool. Returns `false` if the status must be written
+    /// later, because the last write was less than `MIN_WRITE_INTERVAL` ago.
     async fn update_pool(
         &self,
         pool: &SpiderIPPool,

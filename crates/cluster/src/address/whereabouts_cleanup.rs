@@ -46,8 +46,8 @@ impl WhereaboutsCleanup {
         Self { context: context.clone(), caches, importer, known_in_blocks: Mutex::default() }
     }
 
-    /// Removes the records at `offsets` from the pool, and their reservations. A pool without records is deleted,
-    /// because Whereabouts creates it again if needed.
+    /// Removes the records at `offsets` from the pool, and their OverlappingRangeIPReservations. A pool
+    /// without records is deleted, because Whereabouts creates it again if needed.
     async fn remove_records(&self, pool: &IPPool, offsets: &BTreeSet<String>) -> Result<(), Error> {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
         let api: Api<IPPool> = Api::namespaced(self.context.client.clone(), &namespace);

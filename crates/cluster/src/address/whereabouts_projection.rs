@@ -25,8 +25,8 @@ use tokio::{sync::Mutex, time::sleep};
 const NAMESPACE: &str = "kube-system";
 /// Minimum time between two passes that write.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after each write: a multiple of the write's duration, then the shortest and the longest pause. The pauses
-/// leave the API server free for starting pods; readers of these objects can wait.
+/// Pause after each write: factor by which the write's duration is multiplied, minimum and maximum. The
+/// pauses leave the API server free for starting pods; readers of these objects can wait.
 const WRITE_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
 
 /// The controller that publishes allocations as Whereabouts objects.
@@ -36,7 +36,7 @@ pub struct WhereaboutsProjection {
     last_projection: Mutex<Option<ProjectedObjects>>,
 }
 
-/// Specs of the published objects, by name.
+/// Specs of the IPPools and OverlappingRangeIPReservations to publish, by name.
 #[derive(Clone, Debug, PartialEq)]
 struct ProjectedObjects {
     computed_at: Instant,

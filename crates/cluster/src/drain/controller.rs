@@ -65,7 +65,7 @@ impl DrainController {
         Ok(())
     }
 
-    /// Publishes an event about a node, unless it is the same as the last one.
+    /// Publishes an event about a node, unless the last event about this node had the same reason and note.
     async fn publish_once(&self, state: &SriovNetworkNodeState, kind: EventType, reason: &str, note: String) {
         let node = state.name_any();
         let key = format!("{reason} {note}");
@@ -103,7 +103,8 @@ impl DrainController {
         Ok(())
     }
 
-    /// Starts to drain as many of `requesting` as the budgets of their pools allow; returns whether any has to wait.
+    /// Starts to drain as many of the nodes `requesting` as the budgets of their pools allow. Returns whether
+    /// at least one has to wait.
     async fn start_drains(
         &self,
         requesting: Vec<Arc<SriovNetworkNodeState>>,
@@ -131,7 +132,7 @@ impl DrainController {
                 None => continue,
                 Some(Err(names)) => {
                     let note = format!(
-                        "the node is in several pools: {}; it is not drained until it is in one only",
+                        "the node is in several SriovNetworkPoolConfigs: {}; change their nodeSelectors so that only one selects it; until then it is not drained",
                         names.join(", ")
                     );
                     self.publish_once(&state, EventType::Warning, "NodeInTwoPools", note).await;
@@ -148,17 +149,20 @@ impl DrainController {
                     self.set_current_state(&state, DRAINING).await?;
                     let holders = state.status.iter().flat_map(|status| &status.holders);
                     let names: Vec<_> = holders.map(|h| format!("{}/{}", h.namespace, h.name)).collect();
-                    let note = format!("pods to evict: {}", names.join(", "));
+                    let note = format!("evicting the pods that hold affected devices: {}", names.join(", "));
                     self.publish_once(&state, EventType::Normal, "Draining", note).await;
                 }
                 Ok(DrainBudget::AtMost(0)) => {
                     let note =
-                        "maxUnavailable of the node's pool resolves to 0, so the node is never drained"
+                        "maxUnavailable of the node's pool resolves to 0, so the node is never drained; use a number of 1 or more"
                             .to_owned();
                     self.publish_once(&state, EventType::Warning, "NeverDrains", note).await;
                 }
                 Ok(_) => waiting = true,
-                Err(problem) => self.publish_once(&state, EventType::Warning, "InvalidConfig", problem).await,
+                Err(problem) => {
+                    let note = format!("maxUnavailable of the node's pool: {problem}");
+                    self.publish_once(&state, EventType::Warning, "InvalidConfig", note).await;
+                }
             }
         }
         Ok(waiting)

@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Result of requesting the eviction of several pods once.
 #[derive(Debug, Default)]
 pub struct EvictionResult {
-    /// Number of pods that still existed before the evictions.
+    /// Number of pods that still existed when their evictions were requested.
     pub remaining: usize,
     /// Why evictions were refused, for example by a PodDisruptionBudget.
     pub blocked: Vec<String>,
@@ -63,7 +63,8 @@ pub async fn evict_holders(
     Ok(result)
 }
 
-/// Evicts every pod of the node except DaemonSet pods and static pods, which would come back.
+/// Evicts every pod of the node except DaemonSet pods and static pods, which would be
+/// recreated on the same node, and completed pods.
 pub async fn evict_all(
     context: &ControllerContext,
     requests: &EvictionRequests,
@@ -74,7 +75,7 @@ pub async fn evict_all(
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = with_timeout(everywhere.list(&on_node))
         .await
-        .map_err(Error::api("list", format!("pods of {node}")))?;
+        .map_err(Error::api("list", format!("pods of node {node}")))?;
     for pod in pods.items.iter().filter(|pod| is_evictable(pod)) {
         result.remaining += 1;
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());

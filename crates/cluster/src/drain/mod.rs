@@ -1,7 +1,8 @@
 //! Drain controller: evicts pods from a node before devices that they hold are changed, and only those pods.
 //!
-//! The node requests a drain and this controller reports its progress in the SR-IOV operator's annotations, so that an
-//! external drainer can do it instead. The node lists the affected pods in its state, from the kubelet's checkpoint.
+//! The node requests a drain and this controller reports its progress in the SR-IOV operator's annotations,
+//! so that an external drainer can replace this controller. The node lists the affected pods, which it reads
+//! from the kubelet's checkpoint, in its SriovNetworkNodeState.
 //!
 //! ```text
 //!  node: desired-state      here: current-state

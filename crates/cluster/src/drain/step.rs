@@ -36,7 +36,7 @@ pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
         (DRAIN_REQUIRED, DRAINING) => DrainStep::Evict { all: false },
         (REBOOT_REQUIRED, DRAINING) if nodes < 2 => DrainStep::Complete,
         (REBOOT_REQUIRED, DRAINING) => DrainStep::Evict { all: true },
-        // A pod got an affected device after the drain was complete.
+        // A pod got an affected device after the drain was complete, so it must be evicted as well.
         (DRAIN_REQUIRED, DRAIN_COMPLETE) if holders => DrainStep::Evict { all: false },
         (DRAIN_REQUIRED | REBOOT_REQUIRED, DRAIN_COMPLETE) => DrainStep::NoAction,
         (DRAIN_REQUIRED | REBOOT_REQUIRED, _) => DrainStep::Start,

@@ -100,7 +100,8 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
-        // The holder's clock is years behind. This must not matter.
+        // The holder's clock is years behind. The lease must not count as expired, because only the time
+        // since this renewal was first observed matters.
         let lease = new_lease("l", "other", DURATION, time(5));
         let mut observer = LeaseObserver::default();
         assert!(!observer.observe_availability(&lease, "me", at(0)));

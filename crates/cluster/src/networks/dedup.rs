@@ -19,7 +19,8 @@ impl NetworkEventDedup {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Forgets the messages about all objects except `uids`, because the others are deleted.
+    /// Forgets the messages about all objects that are not in `uids`, the UIDs of the objects that still
+    /// exist.
     pub fn retain(&self, uids: &HashSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Annotation of a NetworkAttachmentDefinition that was generated from a SriovIBNetwork. The value refers to the
 /// SriovIBNetwork.
 pub const OWNER_REF: &str = "sriovnetwork.openshift.io/owner-ref";
-/// kubectl's copy of the object that it applied; meaningless on another object.
+/// Annotation in which kubectl stores the object that it applied. It is not copied to the definition.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Prefixes of annotations that belong to the source object. They are removed from the definition when the source
 /// object no longer has them.
@@ -20,11 +20,12 @@ const COPIED_PREFIXES: [&str; 2] = ["multus.spidernet.io/", "cni.spidernet.io/"]
 pub struct NetworkDefinition {
     pub namespace: String,
     pub name: String,
-    /// Required annotations; others are left unchanged.
+    /// Annotations that the definition must have. Other annotations are left unchanged, except copied ones
+    /// that the source object no longer has.
     pub annotations: BTreeMap<String, String>,
     /// Owner reference to the source object; absent if it is in another namespace.
     pub controller: Option<OwnerReference>,
-    /// CNI configuration as JSON text; if absent, each node has it as a file.
+    /// CNI configuration as JSON text. If absent, each node has a CNI configuration file for the network.
     pub config: Option<String>,
 }
 
@@ -48,8 +49,9 @@ impl NetworkDefinition {
         object
     }
 
-    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as the replaced
-    /// systems do, because users may create the definition before the source object.
+    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as
+    /// Spiderpool and the SR-IOV operator do, because users may create the definition before the source
+    /// object.
     pub fn diff(&self, existing: &NetworkAttachmentDefinition) -> DefinitionDiff {
         let uid = self.controller.as_ref().map(|owner| owner.uid.as_str());
         let controller = existing.owner_references().iter().find(|owner| owner.controller == Some(true));

@@ -8,7 +8,7 @@ use ferroband_model::{Fault, FaultCode, MalformedValue};
 pub enum NetworkSpecError {
     #[error("sections {0} are set together, but only one is allowed")]
     SeveralSections(String),
-    #[error("cniType is {cni_type}, but there is no section {section}")]
+    #[error("cniType is {cni_type}, but section {section} is not set")]
     NoSection { cni_type: String, section: &'static str },
     #[error("customCNI and section {0} are set together, but only one is allowed")]
     CustomAndSection(&'static str),
@@ -16,12 +16,12 @@ pub enum NetworkSpecError {
     UnknownType(String),
     #[error("{0} is not set")]
     MissingField(&'static str),
-    /// The field is valid in the replaced system, but needs a CNI plugin that Ferroband does not include.
-    #[error("{0} needs a plugin that Ferroband does not include")]
+    /// The field is valid for Spiderpool, but needs a CNI plugin that Ferroband does not include.
+    #[error("{0} needs a CNI plugin that Ferroband does not include")]
     Unsupported(&'static str),
     #[error("{field} is not JSON")]
     InvalidJson { field: String, source: serde_json::Error },
-    /// The field is valid JSON, but for example not an object.
+    /// The field is valid JSON, but of the wrong type, for example not an object.
     #[error("{field} {problem}")]
     InvalidShape { field: String, problem: &'static str },
     /// The value of the field cannot be parsed.
@@ -46,19 +46,21 @@ impl NetworkSpecError {
 
     fn remedy(&self) -> String {
         match self {
-            Self::SeveralSections(_) => "keep one section".to_owned(),
+            Self::SeveralSections(_) => "keep one of these sections and remove the others".to_owned(),
             Self::NoSection { section, .. } => {
                 format!("add spec.{section}, or correct cniType")
             }
-            Self::CustomAndSection(_) => "keep one of the two".to_owned(),
-            Self::UnknownType(_) => "set it to ib-sriov, ipoib, sriov, macvlan, ipvlan or custom".to_owned(),
+            Self::CustomAndSection(_) => "remove customCNI or the section".to_owned(),
+            Self::UnknownType(_) => {
+                "set cniType to ib-sriov, ipoib, sriov, macvlan, ipvlan or custom".to_owned()
+            }
             Self::MissingField(field) => format!("set {field}"),
             Self::Unsupported(_) => "use customCNI with cniType custom".to_owned(),
             Self::InvalidJson { field, .. } | Self::InvalidShape { field, .. } => format!("correct {field}"),
             Self::InvalidValue { field, .. } => format!("correct {field}"),
             Self::InvalidAnnotation { .. } => "correct the annotation".to_owned(),
             Self::ForbiddenNamespace(_) => {
-                "move the object to one of them, or remove networkNamespace".to_owned()
+                "create the object in one of these namespaces, or remove networkNamespace".to_owned()
             }
         }
     }

@@ -1,5 +1,5 @@
-//! CNI configurations as the controllers generate them. Their JSON keys are in the order in which the replaced systems
-//! write them.
+//! CNI configurations as the controllers generate them. Their JSON keys are in the order in which Spiderpool
+//! and the SR-IOV operator write them.
 
 use ferroband_api::spiderpool::{CoordinatorSpec, IpPools, PoolRoute};
 use serde::Serialize;

@@ -109,7 +109,7 @@ impl IbNetworkController {
                         "NetworkAttachmentDefinition {}/{} belongs to {owner}",
                         definition.namespace, definition.name
                     ),
-                    "delete one of the two, or rename this network",
+                    "delete that NetworkAttachmentDefinition, or rename this network",
                 );
                 Ok(IbNetworkOutcome::Invalid(fault.to_string()))
             }

@@ -94,6 +94,6 @@ fn pkey_text(
     if pkey.text.starts_with("0x") || pkey.text.starts_with("0X") {
         return Ok(Some(pkey.text));
     }
-    warnings.push(format!("{field}: {} is read as decimal, partition {}", pkey.text, pkey.key));
+    warnings.push(format!("{field}: {} is read as a decimal P_Key; write {} instead", pkey.text, pkey.key));
     Ok(Some(pkey.key.to_string()))
 }

@@ -12,8 +12,8 @@ pub struct ResourceRequest {
     pub shared: bool,
 }
 
-/// Returns the name of a config's definition, and the resource that a pod must request for it, if any. Returns `None`
-/// if the config is invalid.
+/// Returns the name of the NetworkAttachmentDefinition of a SpiderMultusConfig, and the resource that a pod
+/// must request for it, if any. Returns `None` if the config is invalid.
 pub fn config_resource_request(config: &SpiderMultusConfig) -> Option<(String, Option<ResourceRequest>)> {
     let name = spider_definition::definition_name(config).ok()?;
     let section = spider_definition::SpiderSection::from_spec(&config.spec, &mut Vec::new()).ok()?;
@@ -65,7 +65,8 @@ pub fn group_networks(
     Ok(networks)
 }
 
-/// Returns the annotation that sets the name of a config's definition. The webhook denies changes of it.
+/// Returns the value of the annotation that sets the name of the NetworkAttachmentDefinition of a
+/// SpiderMultusConfig. The webhook denies changes of this annotation.
 pub fn definition_name_annotation(config: &SpiderMultusConfig) -> Option<&String> {
     config.annotations().get(spider_definition::NAME_ANNOTATION)
 }

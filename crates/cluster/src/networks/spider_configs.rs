@@ -37,7 +37,7 @@ impl SpiderConfigController {
                     FaultCode::NameTaken,
                     &object,
                     format!("NetworkAttachmentDefinition {} belongs to {owner}", definition.name),
-                    "delete one of the two, or set another name with the annotation multus.spidernet.io/cr-name",
+                    "delete that NetworkAttachmentDefinition, or set another name with the annotation multus.spidernet.io/cr-name",
                 );
                 self.publish_fault(config, EventType::Warning, &fault).await;
             }

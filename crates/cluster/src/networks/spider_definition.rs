@@ -36,7 +36,8 @@ pub const GROUP_ANNOTATIONS: [&str; 2] =
 
 const CNI_VERSIONS: [&str; 4] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/// Computes the desired definition of `object`, and warnings about tolerated deviations.
+/// Computes the desired definition of `object`, and warnings about deviations from the documented format that
+/// are tolerated.
 pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let section = SpiderSection::from_spec(&object.spec, &mut warnings)?;
@@ -105,8 +106,8 @@ pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpe
     }
 }
 
-/// Returns key and value of each group of the object, from the annotation or from the label that Spiderpool derives
-/// from the annotation.
+/// Returns key and value of each group annotation of the object. If an annotation is missing, the label of
+/// the same key, which Spiderpool derives from the annotation, is used.
 pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str, &str)> {
     GROUP_ANNOTATIONS.into_iter().filter_map(|key| {
         let value = object.annotations().get(key).or_else(|| object.labels().get(key))?;
@@ -114,7 +115,8 @@ pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str
     })
 }
 
-/// Checks that an object in a group is complete, because pods get the whole group automatically.
+/// Checks that an object in a group has the pools and the resource that a pod needs, because the webhook adds
+/// all networks of the group to the pod.
 fn check_group(
     object: &SpiderMultusConfig,
     section: &SpiderSection<'_>,
@@ -124,16 +126,16 @@ fn check_group(
     let invalid =
         |problem: &str| Err(NetworkSpecError::InvalidAnnotation { annotation, problem: problem.to_owned() });
     if matches!(section, SpiderSection::Ovs(_) | SpiderSection::Custom(_)) {
-        return invalid("a network of this type cannot be injected by group");
+        return invalid("a network of type ovs or custom cannot be in a group");
     }
     let pools = section.pools().is_some_and(|pools| !pools.ipv4.is_empty() || !pools.ipv6.is_empty());
     if !pools && !object.spec.disable_ipam {
-        return invalid("the section has no ippools");
+        return invalid("the section of the network sets no ippools, which a network in a group needs");
     }
     // An IPoIB network needs no resource, because all pods of a node share its parent interface.
     if annotation == GROUP_ANNOTATIONS[0] && resource.is_none() && !matches!(section, SpiderSection::Ipoib(_))
     {
-        return invalid("the section has no resource name");
+        return invalid("the section of the network sets no resource name, which a network in a group needs");
     }
     Ok(())
 }
@@ -147,7 +149,7 @@ fn custom_config(text: &str) -> Result<Option<String>, NetworkSpecError> {
     Ok(Some(text.to_owned()))
 }
 
-/// Generates all plugins of the chain, in the order shown above.
+/// Generates all plugins of the chain, in the order that the module documentation shows.
 fn plugin_chain<'a>(
     section: &SpiderSection<'a>,
     spec: &'a SpiderMultusConfigSpec,
@@ -161,7 +163,7 @@ fn plugin_chain<'a>(
             .map_err(|source| NetworkSpecError::InvalidJson { field: field(), source })?;
         let kind = plugin_type(&raw).ok_or_else(|| NetworkSpecError::InvalidShape {
             field: field(),
-            problem: "is not a plugin: it has no type",
+            problem: "is not a CNI plugin: it has no type",
         })?;
         if kind == "rdma" && matches!(section, SpiderSection::IbSriov(_)) {
             warnings.push(RDMA_PLUGIN_LEFT_OUT.to_owned());

@@ -49,7 +49,8 @@ pub async fn write_definition(
     Ok(WriteOutcome::UpToDate)
 }
 
-/// Deletes a definition whose object is gone, unless it changed since it was read.
+/// Deletes a definition whose source object is gone or uses another namespace. Fails if the definition
+/// changed since it was read.
 pub async fn delete_definition(client: &Client, existing: &NetworkAttachmentDefinition) -> Result<(), Error> {
     let (namespace, name) = (existing.namespace().unwrap_or_default(), existing.name_any());
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &namespace);
@@ -61,7 +62,7 @@ pub async fn delete_definition(client: &Client, existing: &NetworkAttachmentDefi
         _ => {
             info!(
                 network = format!("{namespace}/{name}"),
-                "network definition deleted because its object is gone"
+                "network definition deleted because its SriovIBNetwork is gone or uses another namespace"
             );
             Ok(())
         }

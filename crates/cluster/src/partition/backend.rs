@@ -15,14 +15,14 @@ use std::time::Duration;
 /// The selected subnet manager. When the selection changes, its client is created again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSelection {
-    /// The settings, or why they are invalid.
+    /// Settings of the partition controller, or a message that says why they are invalid.
     pub settings: Result<PartitionSettings, String>,
     /// Nodes that run opensm, and the port that opensm uses on each.
     pub hosts: BTreeMap<String, String>,
 }
 
 impl BackendSelection {
-    /// Reads the selection from the caches and the environment.
+    /// Selects the subnet manager from the cached ConfigMap, Secret and nodes, and from the environment.
     pub fn read(caches: &PartitionCaches) -> Self {
         let map = caches.config_maps.get(PartitionSettings::NAMESPACE, PartitionSettings::CONFIG_MAP);
         let secret = caches.secrets.get(PartitionSettings::NAMESPACE, UFM_SECRET);
@@ -35,7 +35,8 @@ impl BackendSelection {
             value.cloned().or_else(|| std::env::var(name).ok())
         };
         let plugin = setting("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
-        // If no plugin is configured, use UFM if its Secret exists, or else opensm if a node has its label.
+        // If no plugin is configured, use UFM if its Secret exists, or else opensm if at least one node has
+        // `SUBNET_MANAGER_LABEL`.
         let plugin = plugin.unwrap_or_else(|| match (&secret, hosts.is_empty()) {
             (Some(_), _) => "ufm".to_owned(),
             (None, false) => "opensm".to_owned(),
@@ -73,7 +74,7 @@ impl BackendSelection {
             && self.hosts.contains_key(node)
     }
 
-    /// Whether Ferroband programs a subnet manager. Invalid settings count as managed.
+    /// Whether Ferroband programs a subnet manager. Also true if the settings are invalid.
     pub fn is_managed(&self) -> bool {
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::None, .. }))
     }

@@ -15,7 +15,8 @@ pub const MAX_NODE_PKEYS: usize = 128;
 /// Identifies a member: name of the NodePartitions object (the node) and key in its `spec.members`.
 pub type MemberId = (String, String);
 
-/// The desired state of the subnet manager, and findings for the status of the NodePartitions and Partition objects.
+/// The desired state of the subnet manager, and the results of validation for the status of the
+/// NodePartitions and Partition objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredMemberships {
     /// P_Keys, GUIDs and membership types that the subnet manager should have.
@@ -118,7 +119,9 @@ fn add_node(
         let full = !keys.contains(&key) && keys.len() >= MAX_NODE_PKEYS;
         let rejection = rejection.or_else(|| {
             full.then(|| {
-                format!("the node is in {MAX_NODE_PKEYS} partitions already, the maximum of its driver")
+                format!(
+                    "the node is already in {MAX_NODE_PKEYS} partitions, which is the maximum of its driver"
+                )
             })
         });
         if let Some(reason) = rejection {
@@ -159,7 +162,7 @@ fn rejection_reason(
 ) -> Option<String> {
     if !inputs.managed_keys.contains(key) {
         return Some(format!(
-            "partition {key} is outside the range that Ferroband manages, {}",
+            "partition {key} is outside the P_Key range {} that Ferroband manages",
             inputs.managed_keys
         ));
     }
@@ -167,9 +170,9 @@ fn rejection_reason(
         return Some("the virtual function has no GUID".to_owned());
     }
     match owners.get(&guid) {
-        Some(owner) if owner != node => return Some(format!("GUID {guid} belongs to node {owner}")),
-        // The GUID belongs to no virtual function that a node has claimed, and the member does not use a shared
-        // physical port.
+        Some(owner) if owner != node => return Some(format!("GUID {guid} is claimed by node {owner}")),
+        // No node has claimed the GUID for a virtual function. Only a member on a shared physical port needs
+        // no claim.
         None if !member.shared => {
             return Some(format!("no virtual function of the node has claimed GUID {guid}"));
         }
@@ -187,7 +190,7 @@ fn rejection_reason(
             ))
         }
         Some((partition, true)) => Some(format!(
-            "several Partition objects configure {key}, among them {}; remove all but one",
+            "several Partition objects, among them {}, have the P_Key {key}; delete all but one",
             partition.name_any()
         )),
         _ => None,
@@ -202,7 +205,7 @@ fn admission_warning(
     let (partition, _) = rules.get(&key)?;
     (!admits(partition, member)).then(|| {
         format!(
-            "namespace {} uses partition {key} but Partition {} does not admit it",
+            "namespace {} uses partition {key}, but Partition {} does not admit this namespace",
             member.namespace,
             partition.name_any()
         )
@@ -213,8 +216,8 @@ fn admits(partition: &Partition, member: &NodeMember) -> bool {
     partition.spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == member.namespace)
 }
 
-/// Groups the Partition objects by P_Key. The flag is `true` if several objects have the same P_Key and one of them is
-/// enforced.
+/// Returns the first Partition object of each P_Key. The flag is `true` if several objects have the same
+/// P_Key and at least one of them is enforced.
 fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition, bool)> {
     let mut rules: BTreeMap<PKeyBase, (&Partition, bool)> = BTreeMap::new();
     for partition in partitions {
@@ -228,7 +231,7 @@ fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition
     rules
 }
 
-/// Parses an entry of `status.placed`, `<pkey> <guid>`.
+/// Parses an entry of `status.placed`, which has the format `<pkey> <guid>`.
 pub fn parse_placement(text: &str) -> Option<(PKeyBase, Guid)> {
     let (key, guid) = text.split_once(' ')?;
     Some((key.parse().ok()?, parse_guid(guid)?))

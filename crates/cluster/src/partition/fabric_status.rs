@@ -83,7 +83,7 @@ pub fn compute(
     }
     if !orphans.is_empty() {
         let message = format!(
-            "{} GUIDs of this cluster's range are partition members but not in use here: another cluster may use the same range, or they are left over; see .status.orphans; Ferroband does not remove them",
+            "{} GUIDs of this cluster's range are partition members but not in use in this cluster; Ferroband does not remove them; see .status.orphans, and remove them from the subnet manager unless another cluster uses the same range",
             orphans.len()
         );
         status.conditions.push(condition(old, "NoStrangers", Some(false), "ForeignGuids", message));

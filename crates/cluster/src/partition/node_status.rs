@@ -6,8 +6,8 @@ use ferroband_daemon::condition;
 use ferroband_partition::{MembershipState, PartitionReconciler};
 use kube::ResourceExt;
 
-/// Computes which of the node's members are waiting and why, the recorded ports, and the conditions. `managed` is
-/// false if no subnet manager is configured.
+/// Computes which members of the node are not programmed yet and why, the entries of `status.placed`, and the
+/// conditions. `managed` is false if no subnet manager is configured.
 pub fn compute(
     object: &NodePartitions,
     desired: &DesiredMemberships,
@@ -55,7 +55,7 @@ pub fn compute(
         Some(keys) => {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             let message = format!(
-                "pods of several namespaces share a port that is in partitions {}: each of them can use all of these P_Keys; give each tenant its own virtual functions",
+                "pods of several namespaces share a port that is in partitions {}, so each of these pods can use all of these P_Keys; give each tenant its own virtual functions",
                 keys.join(", ")
             );
             condition(before, "TenantsApart", Some(false), "SharedPort", message)
@@ -65,7 +65,7 @@ pub fn compute(
     let room = keys < MAX_NODE_PKEYS;
     let reason = if room { "Room" } else { "Full" };
     // The message does not contain the current count, because every pod would then cause a write.
-    let message = format!("the node's driver supports {MAX_NODE_PKEYS} P_Keys");
+    let message = format!("the node's driver supports at most {MAX_NODE_PKEYS} P_Keys");
     status.conditions.push(condition(before, "PartitionsLeft", Some(room), reason, message));
     status
 }

@@ -1,5 +1,6 @@
 //! Controls opensm on a node through the node's SubnetManagerHost object. The leader writes the members into the spec,
-//! waits until the node daemon has written opensm's partition file, and then requests that it signal opensm.
+//! waits until the node daemon has written opensm's partition file, and then requests that the
+//! node daemon signal opensm.
 
 use super::caches::PartitionCaches;
 use crate::{ControllerContext, Reflector};
@@ -77,7 +78,9 @@ impl OpensmHostObject {
             Some(_) => Ok(()),
             None => {
                 let status = self.cached().and_then(|host| host.status.clone()).unwrap_or_default();
-                let problem = status.problem.unwrap_or_else(|| "its node daemon reports nothing".to_owned());
+                let problem = status.problem.unwrap_or_else(|| {
+                    "the node daemon does not report a reason; check that it is running".to_owned()
+                });
                 Err(self.error(format!("{what}: {problem}")))
             }
         }
@@ -97,8 +100,8 @@ impl OpensmHost for OpensmHostObject {
             if host.spec.serial > 0 && (host.spec.port != port || host.spec.ours != ours) {
                 self.apply(&SubnetManagerHostSpec { port, ours, ..host.spec.clone() }).await?;
             }
-            // Return the members only once the node has written them to its file. If the file is damaged later, the
-            // node repairs it.
+            // Return the members only once the node daemon has written them to opensm's partition file. If
+            // the file is damaged later, the node daemon repairs it.
             let follows = status.written == host.spec.serial && host.spec.serial > 0;
             Ok(Some(host.spec.members.clone()).filter(|_| follows))
         })
@@ -113,7 +116,9 @@ impl OpensmHost for OpensmHostObject {
         Box::pin(async move {
             let members = render(None, desired)?;
             if members.len() > MAX_MEMBERS_BYTES {
-                return Err(self.error("too many members for one API object; use UFM"));
+                return Err(self.error(
+                    "the partition members do not fit into one API object; use UFM instead of opensm",
+                ));
             }
             let old = self.cached().map(|host| host.spec.clone()).unwrap_or_default();
             let serial = if old.members == members && old.serial > 0 { old.serial } else { old.serial + 1 };

@@ -34,7 +34,7 @@ pub struct PartitionController {
     last_pass: Mutex<LastPass>,
 }
 
-/// State of the last pass, used to detect changes and to publish warnings only once. It can be lost.
+/// State of the last pass, used to detect changes and to publish warnings only once. It is not persisted.
 #[derive(Default)]
 struct LastPass {
     backend: Option<BackendSelection>,
@@ -168,8 +168,8 @@ impl PartitionController {
         if !node_deleted || !all_removed {
             return Ok(());
         }
-        // Release the GUIDs before the object is deleted. If this fails, the next pass retries, which it does only
-        // while the object exists.
+        // Release the GUIDs before the NodePartitions object is deleted: if this fails, the next pass retries
+        // only while the object exists.
         guid_claims::release(&self.context, &node).await?;
         delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }

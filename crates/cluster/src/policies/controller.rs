@@ -162,7 +162,7 @@ impl PolicyController {
         Api::namespaced(self.context.client.clone(), &self.context.settings.namespace)
     }
 
-    /// Applies the specs of all SriovNetworkNodeStates that differ from the decision.
+    /// Writes the decided spec to every SriovNetworkNodeState whose current spec differs from it.
     async fn write_node_specs(&self, decision: &PolicyDecision) -> Result<(), Error> {
         let own = &self.context.settings.namespace;
         let mut due = Vec::new();
@@ -189,7 +189,7 @@ impl PolicyController {
             let params = PatchParams::apply(FIELD_MANAGER).force();
             let done = with_timeout(self.node_state_api().patch(node, &params, &Patch::Apply(&state))).await;
             done.map_err(Error::api("apply", format!("SriovNetworkNodeState {own}/{node}")))?;
-            tracing::info!(node, adapters = spec.interfaces.len(), "node state written");
+            tracing::info!(node, adapters = spec.interfaces.len(), "spec of SriovNetworkNodeState written");
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             written.insert(node.clone(), (version, spec.clone()));
             Ok::<_, Error>(())
@@ -198,7 +198,8 @@ impl PolicyController {
         Ok(())
     }
 
-    /// Writes the conditions of an object if they changed, and publishes events about transitions.
+    /// Writes the conditions of a policy or pool if they changed, and publishes an event for each new status
+    /// or reason.
     async fn write_conditions<K>(
         &self,
         object: &K,
@@ -244,8 +245,8 @@ impl PolicyController {
         Ok(())
     }
 
-    /// Deletes the states of nodes that have been deleted for `stale_state_delay`. Marks the others with the time
-    /// until which they are kept.
+    /// Deletes the states of nodes that have been deleted for `stale_state_delay`. Annotates the states of
+    /// nodes that were deleted more recently with the time until which they are kept.
     async fn collect_stale_states(&self) -> Result<(), Error> {
         let now = Timestamp::now();
         for ((namespace, name), state) in self.caches.states.list() {

@@ -15,7 +15,7 @@ use std::{
 /// Maximum number of nodes or findings that a message lists.
 const MAX_NAMED: usize = 3;
 
-/// The properties of a node that policies depend on.
+/// A node as policies see it: its labels and reported adapters.
 #[derive(Clone, Debug)]
 pub struct PolicyNode {
     pub name: String,
@@ -27,7 +27,7 @@ pub struct PolicyNode {
 /// The desired node specs, and the conditions of policies and pools.
 #[derive(Debug, Default)]
 pub struct PolicyDecision {
-    /// Desired spec by node. The specs of other nodes are not changed.
+    /// Desired spec by node. The specs of nodes that are not in the map are not changed.
     pub specs: BTreeMap<String, SriovNetworkNodeStateSpec>,
     pub policies: Vec<(Arc<SriovNetworkNodePolicy>, Vec<Condition>)>,
     pub pools: Vec<(Arc<SriovNetworkPoolConfig>, Vec<Condition>)>,
@@ -91,7 +91,8 @@ pub fn decide(
                 for name in names {
                     in_several_pools.entry(name).or_default().push(node.name.clone());
                 }
-                // Several pools select the node, so its pool is ambiguous. Keep the previous setting.
+                // Several pools select the node, so its pool is ambiguous. Keep the system settings of the
+                // node unchanged.
                 node.state.as_ref().and_then(|state| state.spec.system.clone())
             }
         };
@@ -106,7 +107,7 @@ pub fn decide(
             report.conditions(nodes, &decision.specs)
         } else {
             let message = format!(
-                "policies apply only in the namespaces {}; create it in one of them",
+                "policies apply only in the namespaces {}; create this policy in one of them",
                 system_namespaces.join(", ")
             );
             vec![new_condition("Accepted", false, "OtherNamespace", message)]
@@ -150,22 +151,24 @@ fn pool_condition(
 ) -> Condition {
     let name = pool.name_any();
     if let Some(nodes) = in_several_pools.get(&name) {
-        let message =
-            format!("nodes in more than one pool: {}; a node can be in one pool only", abbreviate(nodes));
+        let message = format!(
+            "nodes that other pools select as well: {}; change spec.nodeSelector so that only one pool selects each node",
+            abbreviate(nodes)
+        );
         return new_condition("Ready", false, "NodeInTwoPools", message);
     }
     let in_pool = |node: &&PolicyNode| matches!(pools.pool_for(&node.labels), Ok(Some(found)) if found.name_any() == name && found.namespace() == pool.namespace());
     let count = nodes.iter().filter(in_pool).count();
     match super::DrainBudget::of_pool(Some(pool), count) {
         Err(problem) => {
-            new_condition("Ready", false, "InvalidConfig", format!("spec.maxUnavailable {problem}"))
+            new_condition("Ready", false, "InvalidConfig", format!("spec.maxUnavailable: {problem}"))
         }
         Ok(super::DrainBudget::AtMost(0)) if count > 0 => new_condition(
             "Ready",
             false,
             "NeverDrains",
             format!(
-                "spec.maxUnavailable resolves to 0 of {count} nodes, so none of them is ever drained; use a number"
+                "spec.maxUnavailable resolves to 0 of {count} nodes, so none of them is ever drained; use a number of 1 or more"
             ),
         ),
         Ok(_) => new_condition("Ready", true, "PoolReady", format!("{count} nodes")),
@@ -255,13 +258,17 @@ impl PolicyReport {
                 "Matched",
                 false,
                 "NoNic",
-                format!("spec.nicSelector: matches no adapter on {nodes} nodes; {mismatch}"),
+                format!("spec.nicSelector matches no adapter on {nodes} nodes; {mismatch}"),
             ),
             (_, adapters) => new_condition(
                 "Matched",
                 true,
                 "Matched",
-                format!("{adapters} adapters on {} of {} nodes", self.adapters.len(), self.nodes),
+                format!(
+                    "the policy applies to {adapters} adapters on {} of {} nodes",
+                    self.adapters.len(),
+                    self.nodes
+                ),
             ),
         }
     }

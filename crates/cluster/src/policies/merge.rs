@@ -1,4 +1,4 @@
-//! Merges several policies for one adapter.
+//! Merges the policies that select the same adapter into one desired configuration.
 
 use super::SelectedNic;
 use ferroband_api::sriov::{InterfaceSpec, SriovNetworkNodePolicy, VfGroup};

@@ -42,7 +42,7 @@ pub fn select_nics<'a>(
     let reasons: Vec<_> = excluded.iter().map(|(field, count)| format!("{count} by {field}")).collect();
     let present: Vec<_> = nics.iter().map(describe_nic).collect();
     Err(format!(
-        "0 of {} adapters match, excluded {}; present are {}",
+        "0 of {} adapters match; excluded: {}; present: {}",
         nics.len(),
         reasons.join(", "),
         present.join(", ")

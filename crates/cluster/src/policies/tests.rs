@@ -110,7 +110,8 @@ fn accepted(policies: &[Arc<SriovNetworkNodePolicy>], name: &str) -> Condition {
 fn more_vfs_than_the_adapter_can_have_are_rejected() {
     let many = |count: i64| [policy("p", 0, json!({"numVfs": count}))];
     assert!(rejection_of(&many(129), "p").starts_with("TooManyVfs: spec.numVfs: 129"));
-    // sriov_totalvfs is 16, but the firmware of a Mellanox adapter can be configured for more VFs.
+    // 17 VFs are accepted: sriov_totalvfs is 16, but the firmware of a Mellanox adapter can be configured for
+    // more.
     accepted(&many(17), "p");
     let intel = [policy("p", 0, json!({"numVfs": 65, "nicSelector": {"vendor": "8086"}}))];
     assert!(rejection_of(&intel, "p").contains("sriov_totalvfs, 64"));
@@ -150,7 +151,7 @@ fn the_older_of_two_policies_with_overlapping_vf_ranges_applies() {
     assert!(rejection_of(&[by("p2", 1, "ibs1#3-7"), p1.clone()], "p2").contains("policy kube-system/p1"));
     assert!(rejection_of(&[p1.clone(), by("p2", 1, "enp59s0#2-5")], "p2").contains("kube-system/p1"));
     accepted(&[p1.clone(), by("p2", 1, "ibs1#4-7")], "p2");
-    // p2 now selects only n2. It still conflicts with p1, which selects n2 as well.
+    // p2 now selects only n2. It must still conflict with p1, which selects n2 as well.
     let mut other = (*by("p2", 1, "ibs1#3-7")).clone();
     other.spec.node_selector = BTreeMap::from([("kubernetes.io/hostname".to_owned(), "n2".to_owned())]);
     let decision = decide_for(&[p1, Arc::new(other)], &[node("n1", nics()), node("n2", nics())]);
@@ -270,7 +271,8 @@ fn disjoint_vf_ranges_are_both_kept() {
 fn a_vf_range_of_an_alternative_name_applies() {
     let merged = merged(&[policy("p", 0, json!({"nicSelector": {"pfNames": ["enp59s0#2-3"]}}))]);
     assert_eq!(groups(&merged[0]), [("p", "2-3")]);
-    // `#2` is not a valid range. The SR-IOV operator panics on it if its webhook is disabled.
+    // `#2` is not a valid range, so the policy must match no adapter. The SR-IOV operator panics on it if its
+    // webhook is disabled.
     let broken = policy("p", 0, json!({"nicSelector": {"pfNames": ["ibs1#2"]}}));
     let decision = decide_for(&[broken], &[node("n1", nics())]);
     assert_eq!(condition_of(&decision, "p", "Matched").reason, "NoNic");

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 /// Maximum number of VFs of a Mellanox adapter, whatever its firmware is set to.
 const MELLANOX_MAX_VFS: i64 = 128;
 
-/// A problem of a policy on an adapter.
+/// A problem with applying a policy to an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyFinding {
     /// If true, the policy is not applied to the adapter. Otherwise the finding is only a warning.
@@ -15,7 +15,7 @@ pub struct PolicyFinding {
     /// Reason of the condition in the status of the policy, for example `TooManyVfs`.
     pub reason: &'static str,
     pub field: &'static str,
-    /// Text about the problem and its remedy.
+    /// Message that states the problem and its remedy.
     pub cause: String,
 }
 
@@ -49,7 +49,7 @@ fn validate_alone(spec: &SriovNetworkNodePolicySpec, selected: &SelectedNic<'_>)
     }
     // sriov_totalvfs is the limit, except on Mellanox adapters, whose firmware can be configured for more VFs.
     if vendor != "15b3" && requested > total {
-        let cause = format!("{requested} exceeds sriov_totalvfs, {total}; use at most {total}");
+        let cause = format!("{requested} exceeds the adapter's sriov_totalvfs, {total}; use at most {total}");
         findings.push(rejection("TooManyVfs", "spec.numVfs", cause));
     }
     if spec.vdpa_type.is_some() && vendor != "15b3" {
@@ -74,22 +74,23 @@ fn validate_alone(spec: &SriovNetworkNodePolicySpec, selected: &SelectedNic<'_>)
         let existing = nic.num_vfs.unwrap_or_default();
         if requested > existing {
             let cause = format!(
-                "{requested} VFs are requested, but the externally managed adapter has {existing}; create more, or use at most {existing}"
+                "{requested} VFs are requested, but the externally managed adapter has {existing}; create more VFs on the adapter, or use at most {existing}"
             );
             findings.push(rejection("ExternallyManaged", "spec.numVfs", cause));
         }
         if let (Some(mtu), Some(now)) = (spec.mtu, nic.mtu)
             && mtu > now
         {
-            let cause =
-                format!("{mtu} exceeds the MTU {now} of the externally managed adapter; raise it there");
+            let cause = format!(
+                "{mtu} exceeds the MTU {now} of the externally managed adapter; raise the adapter's MTU, or use at most {now}"
+            );
             findings.push(rejection("ExternallyManaged", "spec.mtu", cause));
         }
         if let (Some(link), Some(now)) = (spec.requested_link_type(), nic.link_type.as_deref())
             && !link.eq_ignore_ascii_case(now)
         {
             let cause = format!(
-                "the externally managed adapter has link type {now}; change it there, or remove the field"
+                "the externally managed adapter has link type {now}; change the link type of the adapter, or remove the field"
             );
             findings.push(rejection("ExternallyManaged", "spec.linkType", cause));
         }
@@ -107,18 +108,22 @@ fn validate_pair(
     let mut findings = Vec::new();
     let external = |policy: &SriovNetworkNodePolicy| policy.spec.externally_managed == Some(true);
     if external(policy) != external(other) {
-        let cause = format!("policy {name} has another value for the same adapter; make them equal");
+        let cause = format!(
+            "policy {name} has another value for the same adapter; set the same value in both policies"
+        );
         findings.push(rejection("Conflict", "spec.externallyManaged", cause));
     }
     if selected.by_name && other_selected.by_name {
         match (selected.vf_range, other_selected.vf_range) {
             (Some(mine), Some(other)) if mine.overlaps(other) => {
-                let cause = format!("VFs {mine} overlap with {other} of policy {name}; use another range");
+                let cause =
+                    format!("VFs {mine} overlap with VFs {other} of policy {name}; use another range");
                 findings.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
             }
             (None, None) => {
-                let cause =
-                    format!("policy {name} selects the same adapter without a VF range; give both a range");
+                let cause = format!(
+                    "policy {name} selects the same adapter, also without a VF range; set a VF range in both policies"
+                );
                 findings.push(rejection("Conflict", "spec.nicSelector.pfNames", cause));
             }
             (None, Some(_)) | (Some(_), None) => {
@@ -132,12 +137,16 @@ fn validate_pair(
         }
     }
     if selected.by_address && other_selected.by_address {
-        let cause = format!("policy {name} selects the same adapter; use pfNames with VF ranges to share it");
+        let cause = format!(
+            "policy {name} selects the same adapter; to share the adapter, use pfNames with VF ranges in both policies"
+        );
         findings.push(rejection("Conflict", "spec.nicSelector.rootDevices", cause));
     }
     let topology = |policy: &SriovNetworkNodePolicy| policy.spec.exclude_topology == Some(true);
     if policy.spec.resource_name == other.spec.resource_name && topology(policy) != topology(other) {
-        let cause = format!("policy {name} has another value for the same resource; make them equal");
+        let cause = format!(
+            "policy {name} has another value for the same resource; set the same value in both policies"
+        );
         findings.push(rejection("Conflict", "spec.excludeTopology", cause));
     }
     findings
@@ -145,7 +154,7 @@ fn validate_pair(
 
 fn shadowed_finding(mine: VfRange, other: VfRange, name: &str) -> Option<PolicyFinding> {
     let cause = format!(
-        "VFs {mine} overlap with {other} of policy {name}; the policy with the lower priority number gets them"
+        "VFs {mine} overlap with VFs {other} of policy {name}; the policy with the lower priority number gets the common VFs"
     );
     let field = "spec.nicSelector.pfNames";
     mine.overlaps(other).then_some(PolicyFinding { rejects: false, reason: "Shadowed", field, cause })

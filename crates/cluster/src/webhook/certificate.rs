@@ -64,7 +64,8 @@ impl WebhookCertificate {
         self.expires.saturating_sub(RENEW_BEFORE_DAYS.days()) <= now.to_zoned(TimeZone::UTC).date()
     }
 
-    /// Reads the certificate from a Secret; `None` if any part is missing.
+    /// Reads certificate, key, CA bundle and expiry from a Secret; `None` if one of them is missing or
+    /// invalid.
     pub fn from_secret(secret: &Secret) -> Option<Self> {
         let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
         let certificate = text(TLS_CERT)?;
@@ -76,7 +77,8 @@ impl WebhookCertificate {
         })
     }
 
-    /// Sets data and expiry annotation of `secret`. Sends no request.
+    /// Stores the certificate in the data and the expiry annotation of `secret`. Does not send it to the API
+    /// server.
     pub fn write_to(&self, secret: &mut Secret) {
         let data = [(TLS_CERT, &self.certificate), (TLS_KEY, &self.key), (CA_BUNDLE, &self.ca_bundle)];
         let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.clone().into_bytes())));

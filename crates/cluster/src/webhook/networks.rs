@@ -27,10 +27,10 @@ pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> Admissi
         // Warn only: the object may have fields of a newer version. The controller reports the problem as well and
         // generates no network.
         Err(NetworkReviewError::Unreadable(e)) => {
-            response.warnings.push(format!("{object} cannot be decoded: {e}"));
+            response.warnings.push(format!("{object} not validated, because it cannot be decoded: {e}"));
         }
         Err(NetworkReviewError::Renamed) => {
-            let cause = "the annotation multus.spidernet.io/cr-name cannot be changed or added later";
+            let cause = "the annotation multus.spidernet.io/cr-name cannot be added, changed or removed after creation";
             let fault = Fault::new(FaultCode::InvalidConfig, object, cause, "delete and recreate the object");
             response.denied = Some(fault.to_string());
         }

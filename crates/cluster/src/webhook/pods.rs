@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Namespace of a default network that the annotation names without a namespace, as in Multus.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
-/// Adds the networks of its group to a pod, and requests for the device resources of all its networks.
+/// Adds to a pod the networks of its group, and requests for the device resources that all its networks need.
 pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let pod = &request.object;
@@ -28,13 +28,14 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
         let mut members = match context.group_networks(key, &value) {
             Ok(members) if members.is_empty() => {
                 response.denied = Some(format!(
-                    "{key}: no SpiderMultusConfig is in the group {value:?}; add the annotation to the intended ones, or correct it"
+                    "no SpiderMultusConfig has the annotation {key}: {value:?}; add it to the SpiderMultusConfigs of this group, or correct the group of the pod or its namespace"
                 ));
                 return response;
             }
             Ok(members) => members,
             Err((object, error)) => {
-                response.denied = Some(format!("{key}: {value:?}: {}", error.fault(&object)));
+                response.denied =
+                    Some(format!("the network group {key}: {value:?} is invalid: {}", error.fault(&object)));
                 return response;
             }
         };
@@ -77,7 +78,7 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
         match &resource_request {
             Some(resource_request) => resource_requests.extend(resource_request.clone()),
             None => response.warnings.push(format!(
-                "network {} does not exist; if it needs a device resource, recreate the pod once it does",
+                "network {} does not exist; if the network needs a device resource, create the network and then recreate the pod",
                 selection.display_name()
             )),
         }
@@ -106,7 +107,8 @@ fn append_networks(
     if new.is_empty() {
         return Ok(None);
     }
-    // NetworkSelection uses the same test to recognize the JSON format.
+    // The annotation is in JSON format if it contains one of these characters. `NetworkSelection` decides the
+    // same way.
     if networks.contains(['[', '{', '"']) {
         let mut list: Vec<Value> = serde_json::from_str(networks).unwrap_or_default();
         list.extend(new.iter().map(|member| json!({"name": member.name, "namespace": member.namespace})));
@@ -117,7 +119,7 @@ fn append_networks(
     Ok(Some(names.collect::<Vec<_>>().join(",")))
 }
 
-/// Counts how much of each resource the networks need together. A shared resource is counted once.
+/// Returns how many units of each resource the networks need together. A shared resource is counted once.
 fn count_resources(resource_requests: &[ResourceRequest]) -> BTreeMap<&str, u32> {
     let mut counted = BTreeMap::new();
     for resource_request in resource_requests {
@@ -148,7 +150,7 @@ fn request_resources(pod: &Value, needed: &BTreeMap<&str, u32>, response: &mut A
             added = true;
         } else if requested.iter().sum::<u32>() < *number {
             response.warnings.push(format!(
-                "the networks of the pod need {number} of {resource}, but its containers request {}: request {number}, or none at all",
+                "the networks of the pod need {number} of {resource}, but its containers request {}; request {number}, or remove the request to have it added automatically",
                 requested.iter().sum::<u32>()
             ));
         }

@@ -15,7 +15,7 @@ pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
     let pool: SpiderIPPool = match serde_json::from_value(request.object.clone()) {
         Ok(pool) => pool,
         Err(e) => {
-            response.warnings.push(format!("the pool cannot be decoded: {e}"));
+            response.warnings.push(format!("SpiderIPPool not validated, because it cannot be decoded: {e}"));
             return response;
         }
     };
@@ -83,7 +83,7 @@ mod tests {
         excluded["spec"]["excludeIPs"] = json!(["172.91.0.105"]);
         assert!(review_pool(excluded, whole.clone()).denied.is_some());
         assert_eq!(review_pool(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
-        // The change is admitted if the pool is being deleted, or if its spec is unchanged.
+        // The update must be admitted if the pool is being deleted, or if its spec is unchanged.
         let mut going = pool(&["172.91.0.110"]);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(

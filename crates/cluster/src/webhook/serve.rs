@@ -75,7 +75,7 @@ async fn serve_connection(
     context: Arc<WebhookContext>,
 ) {
     let Ok(Ok(stream)) = timeout(READ_TIMEOUT, acceptor.accept(stream)).await else {
-        return debug!("TLS handshake failed");
+        return debug!("TLS handshake with a webhook client failed");
     };
     let service = service_fn(move |request: Request<Incoming>| {
         let (certificate, context) = (certificate.clone(), context.clone());
@@ -86,7 +86,7 @@ async fn serve_connection(
         .header_read_timeout(READ_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(e) = served.await {
-        debug!(error = %error_chain(&e), "connection failed");
+        debug!(error = %error_chain(&e), "connection of a webhook client failed");
     }
 }
 
@@ -101,7 +101,10 @@ async fn handle(
         return respond(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, String::new());
     }
     if request.method() != Method::POST || !["/pods", "/networks", "/pools"].contains(&path.as_str()) {
-        return respond(StatusCode::NOT_FOUND, "POST /pods, /networks or /pools".to_owned());
+        return respond(
+            StatusCode::NOT_FOUND,
+            "not found; use POST with /pods, /networks or /pools".to_owned(),
+        );
     }
     // While the caches are incomplete, the patch could be wrong. Return an error instead; the API server then admits
     // the object unchanged.
@@ -111,7 +114,12 @@ async fn handle(
     let body = match timeout(READ_TIMEOUT, Limited::new(request.into_body(), MAX_BODY_BYTES).collect()).await
     {
         Ok(Ok(body)) => body.to_bytes(),
-        _ => return respond(StatusCode::BAD_REQUEST, "incomplete request body".to_owned()),
+        _ => {
+            return respond(
+                StatusCode::BAD_REQUEST,
+                "the request body is incomplete or too large".to_owned(),
+            );
+        }
     };
     let review: AdmissionReview = match serde_json::from_slice(&body) {
         Ok(review) => review,

@@ -46,7 +46,7 @@ pub async fn follow_secret(secret: Reflector<Secret>, serving: Arc<ServingCertif
                     info!(expires = %certificate.expires, "serving certificate loaded");
                     serving.set(key);
                 }
-                Err(e) => warn!(error = %e, "cannot use the certificate in the Secret"),
+                Err(e) => warn!(error = %e, "cannot use the certificate in the Secret ferroband-webhook"),
             }
             loaded = Some(certificate);
         }

@@ -10,15 +10,15 @@ pub const MANAGED_MARKER: &str = "ferroband";
 /// One record in `status.allocated_ips` of a SpiderIPPool: the pod that uses an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpiderpoolRecord {
-    /// Pod, `<namespace>/<name>`.
+    /// Pod that uses the address, as `<namespace>/<name>`.
     #[serde(default)]
     pub pod: String,
     #[serde(default, rename = "podUid")]
     pub pod_uid: String,
-    /// Interface name in the pod.
+    /// Name of the pod's interface that has the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Writer of the record. Spiderpool ignores this field.
+    /// [`MANAGED_MARKER`] in records of Ferroband, absent in those of Spiderpool, which ignores this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

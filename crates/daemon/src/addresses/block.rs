@@ -8,14 +8,14 @@ use std::net::AddrParseError;
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidBlock {
     /// `spec.first` is not an IP address.
-    #[error("spec.first {0:?} is not an address")]
+    #[error("spec.first {0:?} is not an IP address")]
     First(String, #[source] AddrParseError),
     /// A key of `spec.entries` is not a number from 0 to 15.
     #[error("spec.entries[{0:?}] is not an offset from 0 to 15")]
     Offset(String),
     /// The name does not match the space and first address. Only with that name does the API server reject a
     /// second object for the same addresses.
-    #[error("metadata.name must be {0}")]
+    #[error("metadata.name must be {0}, the name for this spec.space and spec.first")]
     Name(String),
 }
 
@@ -42,7 +42,7 @@ pub fn block_from_object(object: &AddressBlock) -> Result<(IpBlock, ResourceVers
 }
 
 /// Returns the object for `block` with resource version `expected`, so that the API server rejects the write
-/// if the object has changed since. `None` is for a block that does not exist yet.
+/// if the object has changed since. `expected` is `None` if the block has no object yet.
 pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> AddressBlock {
     let entries =
         block.entries.iter().map(|(offset, entry)| (offset.to_string(), allocation_to_entry(entry)));

@@ -13,7 +13,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 /// Size of the receive buffer in bytes, enough for several thousand events while the reader is busy.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// A socket that has joined a multicast group. Reading does not block; poll its descriptor.
+/// A socket that has joined a multicast group. Reading does not block; poll its descriptor to wait for
+/// events.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: netlink_sys::Socket,

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 pub struct RdmaDeviceInfo {
     /// Index, valid while the device is registered; a rebind assigns a new one.
     pub index: u32,
-    /// Name: `mlx5_0`.
+    /// Device name, such as `mlx5_0`.
     pub name: String,
     /// Number of ports.
     pub ports: u32,
@@ -22,12 +22,12 @@ pub struct RdmaDeviceInfo {
     pub node_guid: Option<Guid>,
     /// System image GUID, common to all devices of the board.
     pub sys_image_guid: Option<Guid>,
-    /// `ib`, `roce`, `iw`, if the kernel reports it.
+    /// Protocol: `ib`, `roce` or `iw`; `None` if the kernel does not report it.
     pub protocol: Option<String>,
 }
 
 impl RdmaDeviceInfo {
-    /// A device whose optional fields are `None`.
+    /// Creates a device whose optional fields are `None`.
     pub fn new(index: u32, name: impl Into<String>, ports: u32) -> Self {
         Self { index, name: name.into(), ports, ..Self::default() }
     }

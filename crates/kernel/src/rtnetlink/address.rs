@@ -11,12 +11,12 @@ use nix::errno::Errno;
 /// RTM_NEWADDR and RTM_GETADDR of linux/rtnetlink.h.
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
-/// Length of struct ifaddrmsg: family 1, prefix length 1, flags 1, scope 1, index 4.
+/// Length of struct ifaddrmsg in bytes: family 1, prefix length 1, flags 1, scope 1, index 4.
 const HEAD: usize = 8;
 
 impl RouteSocket {
-    /// Adds an address to the interface. Succeeds if the address exists with the same prefix length, and fails if
-    /// it exists with another one (IPv6).
+    /// Adds an address to the interface. Succeeds if the address exists with the same prefix length. If it
+    /// exists with another prefix length, IPv6 returns an error, and IPv4 adds it.
     pub fn add_address(&mut self, index: u32, address: IpNet) -> Result<(), Error> {
         match self.socket.request(new_address_message(index, address), NLM_F_CREATE | NLM_F_EXCL) {
             Ok(_) => Ok(()),

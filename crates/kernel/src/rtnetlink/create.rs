@@ -61,7 +61,7 @@ pub struct Vxlan {
 }
 
 impl<'a> NewLink<'a> {
-    /// An interface that is down and has no bridge.
+    /// Describes an interface that is down and is not a port of a bridge.
     pub fn new(name: &'a str, kind: LinkKind<'a>) -> Self {
         Self { name, kind, mtu: None, master: None, up: false }
     }

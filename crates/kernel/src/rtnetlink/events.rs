@@ -24,7 +24,8 @@ pub enum LinkEvent {
     Lost,
 }
 
-/// A socket that receives all interface events of a namespace. Reading does not block; poll its descriptor.
+/// A socket that receives all interface events of a namespace. Reading does not block; poll its descriptor to
+/// wait.
 #[derive(Debug)]
 pub struct LinkEventSocket {
     listener: Listener,
@@ -68,7 +69,7 @@ fn decode(datagram: &[u8]) -> Vec<LinkEvent> {
         let kind = buffer.message_type();
         let payload = rest.get(NLMSGHDR_LEN..length).unwrap_or_default().to_vec();
         // The first byte of struct ifinfomsg is the family. Events of bridge ports have the family AF_BRIDGE and
-        // few attributes.
+        // few attributes, so they are ignored.
         let complete = payload.first() == Some(&0);
         // RTM_DELLINK has the same format as RTM_NEWLINK, which the decoder expects.
         let link = || Link::decode(&RawMessage { kind: RTM_NEWLINK, payload });

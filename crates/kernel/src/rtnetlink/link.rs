@@ -6,7 +6,7 @@ use ferroband_model::PKey;
 
 /// RTM_NEWLINK of linux/rtnetlink.h: the type of the reply to RTM_GETLINK.
 const RTM_NEWLINK: u16 = 16;
-/// Length of struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+/// Length of struct ifinfomsg in bytes: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
 /// IFF_UP of linux/if.h.
 const IFF_UP: u32 = 1;
@@ -85,7 +85,7 @@ impl Link {
     /// ARPHRD_INFINIBAND of linux/if_arp.h.
     pub const ARPHRD_INFINIBAND: u16 = 32;
 
-    /// For messages: the kind or, if the interface has none, the link type.
+    /// Text for messages: the kind or, if the interface has none, the link type.
     pub fn kind_or_type(&self) -> String {
         match (&self.kind, self.link_type) {
             (Some(kind), _) => kind.clone(),

@@ -13,7 +13,7 @@ const RTM_NEWROUTE: u16 = 24;
 const HEAD: usize = 12;
 /// RTM_F_CLONED of linux/rtnetlink.h: a cached exception, not a configured route.
 const RTM_F_CLONED: u32 = 0x200;
-/// Length of struct rtnexthop: length 2, flags 1, hops 1, interface 4.
+/// Length of struct rtnexthop in bytes: length 2, flags 1, hops 1, interface 4.
 const RTNEXTHOP_LEN: usize = 8;
 
 /// A route of the kernel with one next hop. A multipath route becomes several entries.
@@ -67,7 +67,7 @@ impl RouteEntry {
                 6 => priority = attr::u32(value)?,   // RTA_PRIORITY
                 7 => source = attr::ip(value),       // RTA_PREFSRC
                 8 => {
-                    // RTA_METRICS
+                    // RTA_METRICS, which contains RTAX_* attributes.
                     for (metric, value) in attr::iter(value) {
                         match metric {
                             2 => mtu = attr::u32(value),    // RTAX_MTU

@@ -26,14 +26,14 @@ const FR_ACT_TO_TBL: u8 = 1;
 pub struct RoutingRule {
     /// Whether the rule is for IPv6 packets; otherwise it is for IPv4 packets.
     pub v6: bool,
-    /// Rules with lower values are evaluated first. If absent, the kernel inserts the rule before the first
-    /// configurable rule.
+    /// Rules with lower values are evaluated first. If absent, the kernel inserts the rule after the first
+    /// one (that of the `local` table) and before all others.
     pub priority: Option<u32>,
-    /// Source prefix.
+    /// Prefix that contains the packet's source address.
     pub source: Option<IpNet>,
-    /// Destination prefix.
+    /// Prefix that contains the packet's destination address.
     pub destination: Option<IpNet>,
-    /// Name of the incoming interface.
+    /// Name of the interface on which the packet arrived.
     pub input_interface: Option<String>,
     /// Name of the interface to which the sending socket is bound.
     pub output_interface: Option<String>,
@@ -43,12 +43,12 @@ pub struct RoutingRule {
 }
 
 impl RoutingRule {
-    /// A rule for packets from `source`.
+    /// Creates a rule that directs packets from `source` to `table`.
     pub fn from_source(source: IpNet, table: u32) -> Self {
         Self { source: Some(source), ..Self::for_family(matches!(source, IpNet::V6(_)), table) }
     }
 
-    /// A rule for packets to `destination`.
+    /// Creates a rule that directs packets to `destination` to `table`.
     pub fn to_destination(destination: IpNet, table: u32) -> Self {
         Self {
             destination: Some(destination),
@@ -56,7 +56,7 @@ impl RoutingRule {
         }
     }
 
-    /// A rule for all IPv4 or all IPv6 packets.
+    /// Creates a rule that directs all IPv4 packets or, if `v6` is true, all IPv6 packets to `table`.
     pub fn for_family(v6: bool, table: u32) -> Self {
         Self {
             v6,
@@ -190,7 +190,7 @@ impl fmt::Display for RoutingRule {
     }
 }
 
-/// Gives `decode_anything` access to the private method.
+/// Gives `decode_anything` access to the private method `RoutingRule::decode`.
 pub(super) fn decode(reply: &RawMessage) -> Option<RoutingRule> {
     RoutingRule::decode(reply)
 }

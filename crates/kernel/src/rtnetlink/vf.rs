@@ -11,7 +11,7 @@ use std::fmt;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
-/// Length of struct ifinfomsg: family 1, padding 1, type 2, index 4, flags 4, change 4.
+/// Length of struct ifinfomsg in bytes: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
 /// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: request the VFs without their statistics.
 const EXT_MASK: u32 = 1 | 8;
@@ -43,13 +43,13 @@ pub struct VfInfo {
 }
 
 impl VfInfo {
-    /// A virtual function without any settings.
+    /// Creates a virtual function whose settings are all `None`.
     pub const fn new(index: u32) -> Self {
         Self { index, link_state: None, node_guid: None, port_guid: None, mac: None }
     }
 }
 
-/// IFLA_VF_LINK_STATE_* of linux/if_link.h.
+/// Link state of a virtual function: IFLA_VF_LINK_STATE_* of linux/if_link.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VfLinkState {
@@ -159,8 +159,8 @@ pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
     MessageBuilder::new(&head(index)).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
 }
 
-/// Builds the attribute with struct ifla_vf_guid: VF index 4, padding 4, EUI-64 as an integer in native byte order
-/// 8.
+/// Builds the attribute with struct ifla_vf_guid: VF index (4 bytes), padding (4 bytes), GUID as an integer
+/// in native byte order (8 bytes).
 pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
     let value = [vf.to_ne_bytes().as_slice(), &[0; 4], &guid.value().to_ne_bytes()].concat();
     let kind = match kind {
@@ -199,7 +199,8 @@ fn decode_vf(info: &[u8]) -> Option<VfInfo> {
     for (kind, value) in attr::iter(info) {
         let guid = || value.get(8..).and_then(attr::u64).map(Guid::new).filter(|guid| !guid.is_unset());
         match kind {
-            // struct ifla_vf_mac: VF index 4, address 32. On InfiniBand the address contains the GUID.
+            // struct ifla_vf_mac: VF index (4 bytes), address (32 bytes). On InfiniBand the address contains
+            // the GUID.
             IFLA_VF_MAC => {
                 let mac = value.get(4..10).and_then(|mac| mac.try_into().ok());
                 vf.mac = mac.filter(|mac| *mac != [0; 6]);

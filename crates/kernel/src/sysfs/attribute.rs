@@ -12,7 +12,8 @@ use std::str::FromStr;
 /// reading. The attribute is treated as absent in both cases.
 const ABSENT: [Errno; 4] = [Errno::ENOENT, Errno::ENODEV, Errno::EINVAL, Errno::EOPNOTSUPP];
 
-/// Size of a page. An attribute is not longer and is read in one piece (sysfs(5): `show` fills one buffer).
+/// Size of a page in bytes, the maximum length of an attribute (sysfs(5): `show` fills one page-sized
+/// buffer).
 const PAGE: usize = 4096;
 
 /// Reads the text of an attribute without the line end. Returns `None` if the device does not have the attribute.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// A character device in `/dev/infiniband`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CharDevice {
-    /// File name: `uverbs0`.
+    /// File name, such as `uverbs0`.
     pub name: String,
     pub role: CharDeviceRole,
     /// Path of the device file on this host.

@@ -29,7 +29,7 @@ pub fn device(root: &Root, device: &str) -> Result<BTreeMap<String, u64>, Error>
     numbers(&root.sys("class/infiniband").join(device).join("hw_counters"))
 }
 
-/// Statistics of the interface `netdev`: `rx_bytes`, `tx_dropped`.
+/// Statistics of the interface `netdev`, such as `rx_bytes` and `tx_dropped`, keyed by name.
 pub fn netdev(root: &Root, netdev: &str) -> Result<BTreeMap<String, u64>, Error> {
     numbers(&root.sys("class/net").join(netdev).join("statistics"))
 }

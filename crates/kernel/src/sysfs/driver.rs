@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Binds the function to `driver`. Succeeds if it is already bound to `driver`. The kernel returns EBUSY or ENODEV
-/// if it is bound to another driver.
+/// Binds the PCI function to `driver`. Succeeds if it is already bound to `driver`. The kernel returns EBUSY
+/// or ENODEV if it is bound to another driver.
 pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error> {
     if attribute::link_target(&directory(root, address).join("driver"))?.as_deref() == Some(driver) {
         return Ok(());
@@ -20,7 +20,7 @@ pub fn bind(root: &Root, address: PciAddress, driver: &str) -> Result<(), Error>
     write(&file, &address.to_string(), address, || format!("bind driver {driver} to"))
 }
 
-/// Unbinds the driver of the function. Succeeds if the function has no driver.
+/// Unbinds the driver of the PCI function. Succeeds if the function has no driver.
 pub fn unbind(root: &Root, address: PciAddress) -> Result<(), Error> {
     let Some(driver) = attribute::link_target(&directory(root, address).join("driver"))? else {
         return Ok(());
@@ -33,7 +33,7 @@ pub fn unbind(root: &Root, address: PciAddress) -> Result<(), Error> {
     }
 }
 
-/// Sets the only driver that may bind to the function; `None` lets drivers match by device ID again.
+/// Sets the only driver that may bind to the PCI function; `None` lets drivers match by device ID again.
 pub fn set_override(root: &Root, address: PciAddress, driver: Option<&str>) -> Result<(), Error> {
     let file = directory(root, address).join("driver_override");
     // An empty line clears the override (driver_set_override of drivers/base/driver.c).
@@ -43,13 +43,13 @@ pub fn set_override(root: &Root, address: PciAddress, driver: Option<&str>) -> R
     })
 }
 
-/// Lets the kernel bind the matching driver, or the one set by `driver_override`.
+/// Lets the kernel bind the matching driver, or the one set by `driver_override`, to the PCI function.
 pub fn probe(root: &Root, address: PciAddress) -> Result<(), Error> {
     let file = root.sys("bus/pci/drivers_probe");
     write(&file, &address.to_string(), address, || "probe a driver for".to_owned())
 }
 
-/// Sets the number of virtual functions. Succeeds if the number is correct already.
+/// Sets the number of virtual functions of the PCI function. Succeeds if it already has that number.
 ///
 /// The kernel returns EBUSY for a change between two nonzero numbers, ERANGE above the maximum, and ENOENT without
 /// a driver (sriov_numvfs_store of drivers/pci/iov.c).

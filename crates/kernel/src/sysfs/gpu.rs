@@ -13,11 +13,11 @@ const CLASSES: [u32; 2] = [0x0300, 0x0302];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
     pub address: PciAddress,
-    /// PCI device ID: 0x2330.
+    /// PCI device ID, such as 0x2330 (H100).
     pub device: u16,
     /// Name of the bound driver; `None` if no driver is bound.
     pub driver: Option<String>,
-    /// Location in the PCIe tree, for the distance to an adapter.
+    /// Location in the PCIe tree, from which the distance to an adapter is computed.
     pub location: PciLocation,
 }
 

@@ -13,7 +13,7 @@ pub struct SysfsRdmaDevice {
     pub name: String,
     pub node_guid: Option<Guid>,
     pub firmware: Option<String>,
-    /// Board ID of the vendor: `MT_0000000010`.
+    /// The vendor's board ID, such as `MT_0000000010`.
     pub board: Option<String>,
     /// PCI function of the device; software devices have none.
     pub pci: Option<PciAddress>,
@@ -21,7 +21,7 @@ pub struct SysfsRdmaDevice {
     pub netdevs: Vec<String>,
     /// Ports, ordered by number.
     pub ports: Vec<SysfsPort>,
-    /// Character devices of this RDMA device: `uverbs0`, `umad0`.
+    /// Character devices of this RDMA device, such as `uverbs0` and `umad0`.
     pub files: Vec<CharDevice>,
 }
 
@@ -46,7 +46,7 @@ pub struct SysfsPort {
     pub pkeys: Vec<PKey>,
 }
 
-/// enum ib_port_state of rdma/ib_verbs.h.
+/// State of a port: enum ib_port_state of rdma/ib_verbs.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
     /// 1: no link.

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciFunction {
     pub address: PciAddress,
-    /// Vendor ID: 0x15b3.
+    /// PCI vendor ID, such as 0x15b3 (Mellanox).
     pub vendor: u16,
-    /// Device ID: 0x1017.
+    /// PCI device ID, such as 0x1017 (ConnectX-5).
     pub device: u16,
     /// Class, subclass and programming interface: 0x020700 is an InfiniBand controller.
     pub class: u32,
@@ -30,7 +30,7 @@ pub struct PciFunction {
     pub netdevs: Vec<String>,
 }
 
-/// All functions, ordered by address.
+/// All PCI functions of the host, ordered by address.
 pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
     let mut functions = Vec::new();
     for name in attribute::list_names(&root.sys("bus/pci/devices"))? {
@@ -42,7 +42,7 @@ pub fn functions(root: &Root) -> Result<Vec<PciFunction>, Error> {
     Ok(functions)
 }
 
-/// The function at `address`; `None` if it does not exist.
+/// The PCI function at `address`; `None` if it does not exist.
 pub fn function(root: &Root, address: PciAddress) -> Result<Option<PciFunction>, Error> {
     let directory = directory(root, address);
     let at = |name: &str| directory.join(name);

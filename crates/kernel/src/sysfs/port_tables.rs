@@ -12,7 +12,7 @@ pub struct GidEntry {
     pub slot: u32,
     /// GID: subnet prefix and GUID on InfiniBand, IP address on Ethernet.
     pub gid: Ipv6Addr,
-    /// `IB/RoCE v1` or `RoCE v2`, if the kernel reports it.
+    /// Type: `IB/RoCE v1` or `RoCE v2`; `None` if the kernel does not report it.
     pub kind: Option<String>,
     /// Network interface of the entry; Ethernet only.
     pub netdev: Option<String>,

@@ -8,7 +8,7 @@ use std::path::Path;
 /// The path of a function in the PCIe tree: the root complex, the bridges and the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciLocation {
-    /// The kernel's name of the root complex: `pci0000:80`.
+    /// The kernel's name of the root complex, such as `pci0000:80`.
     pub root_complex: String,
     /// Bridges between the root complex and the function, starting at the root port.
     pub bridges: Vec<PciAddress>,
@@ -21,15 +21,15 @@ pub struct PciLocation {
 /// `nvidia-smi topo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Proximity {
-    /// At most one switch (`PIX`).
+    /// The path crosses at most one switch (`PIX`).
     Switch,
-    /// Several switches, but not the root complex (`PXB`).
+    /// The path crosses several switches, but not the root complex (`PXB`).
     Bridges,
-    /// The root complex (`PHB`).
+    /// The path crosses one root complex (`PHB`).
     RootComplex,
-    /// Two root complexes of one NUMA node (`NODE`).
+    /// The path connects two root complexes of one NUMA node (`NODE`).
     NumaNode,
-    /// The link between NUMA nodes, or the NUMA nodes are unknown (`SYS`).
+    /// The path crosses the link between NUMA nodes, or the NUMA nodes are unknown (`SYS`).
     System,
 }
 
@@ -37,11 +37,11 @@ pub enum Proximity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Distance {
     pub proximity: Proximity,
-    /// Number of bridges below the last common bridge, on both sides together.
+    /// Number of bridges that only one of the two paths contains.
     pub hops: usize,
 }
 
-/// The location of the function; `None` if it does not exist.
+/// The location of the PCI function at `address`; `None` if it does not exist.
 pub fn locate(root: &Root, address: PciAddress) -> Result<Option<PciLocation>, Error> {
     let directory = root.sys("bus/pci/devices").join(address.to_string());
     let Ok(path) = directory.canonicalize() else { return Ok(None) };

@@ -89,7 +89,7 @@ fn devices_and_ports_match_rdma() {
 fn netns_mode_matches_rdma_and_is_fixed_while_namespaces_exist() {
     let linux = LinuxHost::default();
     let mode = linux.rdma_netns_mode().unwrap();
-    // The output of `rdma -j` of iproute2 6.1 for this command is not valid JSON.
+    // Read the text output: `rdma -j` of iproute2 6.1 does not print valid JSON for this command.
     let shown = Command::new("rdma").args(["system", "show"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).starts_with(&format!("netns {mode}")), "{shown:?}");
     let _other = new_netns();

@@ -58,7 +58,7 @@ fn address_with_another_prefix_length_is_distinct() {
         }
         other => panic!("{other:?}"),
     }
-    // IPv4 keeps both, like `ip address add`.
+    // IPv4 accepts the same address with both prefix lengths, like `ip address add`.
     route.add_address(link.index, net("192.168.0.5/24")).unwrap();
     route.add_address(link.index, net("192.168.0.5/16")).unwrap();
     assert_eq!(shown_addresses(), ["192.168.0.5/24", "192.168.0.5/16", "fd00::5/64"]);

@@ -66,7 +66,8 @@ fn conflicts_and_gateways_of_both_families_are_probed_in_parallel() {
     assert_eq!(outcomes[1..4], [ProbeOutcome::Passed, ProbeOutcome::Passed, ProbeOutcome::GatewaySilent]);
     assert!(matches!(&outcomes[4], ProbeOutcome::Conflict(_)), "{outcomes:?}");
     assert_eq!(outcomes[5..], [ProbeOutcome::Passed, ProbeOutcome::Inconclusive]);
-    // Each probe makes three attempts. All run in parallel, so the total time is not the sum.
+    // Each probe makes three attempts. All probes run in parallel, so together they take less than six
+    // seconds.
     assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
     assert!(
         ip_json("link show dev net1")[0]["flags"].to_string().contains("UP"),
@@ -143,7 +144,7 @@ fn other_interfaces_of_the_same_pod_are_no_conflict() {
         ProbeRequest { interface: "net2".into(), address: address("10.0.1.1"), kind: ProbeKind::Duplicate },
     ];
     assert_eq!(probe(&pod, &requests, timeouts()).unwrap(), [ProbeOutcome::Passed, ProbeOutcome::Passed]);
-    // Another host with the same address is still a conflict.
+    // If another host has the same address, the probe still reports a conflict.
     run(&peer_netns, "ip address add 10.0.1.1/24 dev stranger");
     let outcomes = probe(&pod, &requests, timeouts()).unwrap();
     assert!(matches!(&outcomes[..], [ProbeOutcome::Passed, ProbeOutcome::Conflict(_)]), "{outcomes:?}");

@@ -133,7 +133,8 @@ fn watch_reports_uevents_and_link_events() {
         |event| matches!(event, HardwareEvent::LinkChanged(link) if link.name == "one" && link.up),
     );
     route.delete_link(one.index).unwrap();
-    // The two events come from different sockets, so they can arrive in either order.
+    // The link event and the uevent of the removal come from different sockets, so they can arrive in either
+    // order.
     let (mut gone, mut removed) = (false, false);
     expect(&mut watch, "one was removed, as link event and as uevent", |event| {
         gone |= matches!(event, HardwareEvent::LinkRemoved(link) if link.name == "one");

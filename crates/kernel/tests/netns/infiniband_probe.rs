@@ -26,7 +26,7 @@ impl IpoibPodFixture {
         Self::with(&temporary, None, addresses)
     }
 
-    /// Creates a namespace with the existing interface of a virtual function.
+    /// Creates a namespace and moves the existing interface of a virtual function into it.
     fn function(interface: &str, addresses: &[&str]) -> Self {
         Self::with(interface, Some(interface.to_owned()), addresses)
     }
@@ -57,7 +57,7 @@ impl IpoibPodFixture {
         String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
-    /// The hardware address as `ip` shows it.
+    /// The hardware address of `net1` as `ip` shows it.
     fn hardware(&self) -> String {
         let shown = self.ip("-br link show dev net1");
         shown.split_whitespace().nth(2).unwrap_or_default().to_owned()

@@ -189,7 +189,8 @@ fn move_can_change_the_index() {
     let pod = new_netns();
     let mut inside = ferroband_kernel::RouteSocket::open_in(&pod).unwrap();
     let link = create_veth(&mut route, "moving", "stays");
-    // This pair occupies the same indexes in the target namespace.
+    // This pair occupies the same indexes in the target namespace, so the moved interface must get another
+    // index.
     create_veth(&mut inside, "there", "before");
     let taken = inside.link_by_index(link.index).unwrap().unwrap();
     route.move_link(link.index, &pod).unwrap();

@@ -57,7 +57,7 @@ fn second_default_route_is_appended_after_the_first() {
         "the default route of eth0 stays first"
     );
     assert_eq!(ip_json("-4 route get 8.8.8.8")[0]["dev"], "eth0");
-    // For IPv6 the kernel merges both into one route with two next hops.
+    // For IPv6 the kernel merges both default routes into one with two next hops. Each must be listed once.
     for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
         let listed = route.routes(link.index).unwrap();
         let expected = MainRoute { destination: net("::/0"), gateway: address(gateway) };

@@ -40,7 +40,7 @@ fn ipoib_child_without_kernel_module_fails_with_an_explanation() {
     match LinuxHost::default().create_ipoib_child("net1", &child) {
         Err(Error::InterfaceRequest { interface, errno, message, .. }) => {
             assert_eq!(interface, "net1");
-            // With ib_ipoib loaded the kernel rejects the parent instead.
+            // If ib_ipoib is loaded, the kernel knows the type but rejects the Ethernet parent with EINVAL.
             match errno {
                 Errno::EOPNOTSUPP => assert!(message.unwrap().contains("Unknown device type")),
                 other => assert_eq!(other, Errno::EINVAL),

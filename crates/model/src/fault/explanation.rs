@@ -10,7 +10,7 @@ use super::FaultCode;
 /// What a code means and what users can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Meaning, in one sentence.
+    /// What the code means, in one sentence.
     pub meaning: &'static str,
     /// Causes, most frequent first.
     pub causes: &'static [&'static str],
@@ -35,7 +35,7 @@ impl FaultCode {
         self.cni_code() == 11
     }
 
-    /// Returns meaning, causes and remedies.
+    /// Returns the meaning, causes and remedies of this code.
     pub fn explanation(self) -> Explanation {
         let mut all = TABLES.into_iter().flatten();
         all.find(|(code, _)| *code == self).map_or(UNEXPLAINED, |(_, explanation)| *explanation)

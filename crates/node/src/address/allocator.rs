@@ -12,7 +12,7 @@ use tokio::{
 
 /// How long an ADD waits for its addresses before it fails with "try again later".
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of queued requests. Further callers wait until there is room.
+/// Maximum number of queued requests. Further callers wait until the queue has room.
 const QUEUE_LENGTH: usize = 1024;
 
 /// An assigned address with its prefix length, and the gateway if the pool has one.
@@ -58,7 +58,7 @@ pub fn create_allocator<S: BlockStore>(
 }
 
 impl AllocatorHandle {
-    /// Replaces the default timeout of 15 seconds.
+    /// Sets how long an assignment may take, instead of the default of 15 seconds.
     pub fn with_assign_timeout(self, assign_timeout: Duration) -> Self {
         Self { assign_timeout, ..self }
     }

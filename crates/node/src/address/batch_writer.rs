@@ -71,7 +71,7 @@ impl<S: BlockStore> BatchWriter<S> {
         let mut attempt = 0;
         let mut pause = OUTAGE_BACKOFF.0;
         let mut not_before = Instant::now();
-        // Before the first full list, it is unknown which addresses a sandbox already has.
+        // Before the first full list of AddressBlocks, it is unknown which addresses a sandbox already has.
         self.blocks.wait_synced().await;
         loop {
             if queue.is_empty() {
@@ -137,7 +137,8 @@ impl<S: BlockStore> BatchWriter<S> {
             batch = self.blocks.with_view(|view| plan_batch(view, &planner, &releases, &requests));
         }
         if !batch.unread.is_empty() {
-            // Other nodes keep changing these blocks. The requests stay in the queue for the next batch.
+            // Some blocks are still unread, because other nodes keep changing them. The requests stay in the
+            // queue for the next batch.
             return true;
         }
         let outcomes = join_all(batch.writes.iter().map(|write| self.write(write))).await;

@@ -47,7 +47,8 @@ impl AddressBlockCache {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the first complete list. Before that, existing addresses of a pod cannot be found.
+    /// Waits for the first full list of AddressBlocks. Before that, existing addresses of a pod cannot be
+    /// found.
     pub async fn wait_synced(&self) {
         // `wait_for` cannot fail, because `self` owns the sender.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
@@ -58,7 +59,7 @@ impl AddressBlockCache {
         self.etcd_restores.subscribe()
     }
 
-    /// Whether the first full list is complete.
+    /// Whether the first full list of AddressBlocks is complete.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
@@ -70,7 +71,7 @@ impl AddressBlockCache {
         inner.read_during_list.clear();
     }
 
-    /// Adds a block to the list in progress.
+    /// Adds a block to the full list that is in progress.
     pub fn add_listed(&self, block: IpBlock, version: ResourceVersion) {
         let mut inner = self.lock_inner();
         let BlockCacheInner { view, pending_list, .. } = &mut *inner;
@@ -83,8 +84,8 @@ impl AddressBlockCache {
         let mut inner = self.lock_inner();
         let listed = std::mem::take(&mut inner.pending_list);
         let BlockCacheInner { view, unconfirmed_writes, read_during_list, .. } = &mut *inner;
-        // A block that this node wrote, or read since the list began, may be newer than the list. That is no sign
-        // of an etcd restore.
+        // A block that this node wrote, or read since the list began, may be newer than the list. A
+        // difference in such a block is no sign of an etcd restore.
         let restored = view
             .replace_all(listed, |id| unconfirmed_writes.contains_key(id) || read_during_list.contains(id));
         if restored {
@@ -107,7 +108,8 @@ impl AddressBlockCache {
         let mut inner = self.lock_inner();
         let id = block.id();
         inner.view.observe(block, version.clone());
-        // The view keeps the newer version. If that is the delivered one, no own write is newer.
+        // The view keeps the newer of its own version and the delivered one. If it has the delivered one, the
+        // watch has caught up with the writes of this node.
         if inner.view.version(&id) == Some(&version) {
             inner.unconfirmed_writes.remove(&id);
         }

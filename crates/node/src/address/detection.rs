@@ -21,7 +21,7 @@ pub enum DetectionMode {
     Enforce,
 }
 
-/// Modes of the two kinds of probes.
+/// Modes of duplicate address detection and of the gateway check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DetectionSettings {
     /// Mode of duplicate address detection.
@@ -51,12 +51,13 @@ impl DetectionSettings {
         }
     }
 
-    /// Whether at least one kind of probe is in this mode.
+    /// Whether duplicate address detection or the gateway check is in `mode`.
     pub fn has_mode(self, mode: DetectionMode) -> bool {
         self.duplicates == mode || self.gateways == mode
     }
 
-    /// Returns the probes for the assigned addresses, limited to the kinds of probes that are in `mode`.
+    /// Returns the probes for the assigned addresses. Duplicate address detection and the gateway check are
+    /// each included only if they are in `mode`.
     pub fn probes_for(
         self,
         mode: DetectionMode,
@@ -88,9 +89,9 @@ impl DetectionSettings {
 /// Identifies one address in a list of `AssignedAddresses`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignedIpIndex {
-    /// Index in the list.
+    /// Index in the list of `AssignedAddresses`.
     pub position: usize,
-    /// Index in the `ips` of that element.
+    /// Index of the address in the `ips` of that element.
     pub ip: usize,
 }
 
@@ -135,7 +136,11 @@ fn conflict_fault(request: &ProbeRequest, by: &[u8]) -> Fault {
     Fault::new(
         FaultCode::AddressConflict,
         format!("interface {}", request.interface),
-        format!("ip conflict: {} is also used by {}", request.address, by.join(":")),
+        format!(
+            "ip conflict: {} is also used by the host with hardware address {}",
+            request.address,
+            by.join(":")
+        ),
         "find the host with this address, or exclude the address from the pool",
     )
 }

@@ -30,12 +30,12 @@ use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two scans.
+/// Interval between two scans once the allocations of all running sandboxes are restored.
 const SCAN_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between two scans until the allocations of all running sandboxes are restored. No new address is
 /// assigned before that.
 const RESTORE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one release.
+/// How long one release may take to be written to the API server.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Value of the pod UID in the allocation that quarantines an address.
 pub const QUARANTINE_UID: &str = "quarantine";

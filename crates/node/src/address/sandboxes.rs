@@ -39,7 +39,7 @@ pub enum SandboxLiveness {
     Gone,
     /// The path does not exist and its directory contains no namespace at all. A mount may be missing.
     Missing,
-    /// The path does not tell whether the namespace still exists.
+    /// The path in the journal does not prove whether the namespace still exists.
     Unknown,
 }
 
@@ -190,13 +190,13 @@ mod tests {
         assert_eq!(classify(OWN, Ok(OWN), Some(true)), SandboxLiveness::Alive);
         assert_eq!(classify(OWN, Ok(OTHER), Some(true)), SandboxLiveness::Gone);
         assert_eq!(classify(OWN, no_netns(), Some(true)), SandboxLiveness::Gone);
-        // If the mount is missing, the directory is empty.
+        // A directory without namespaces may be a missing mount, so the sandbox is not known to be gone.
         assert_eq!(classify(OWN, no_netns(), Some(false)), SandboxLiveness::Missing);
-        // A path outside the runtime directories, such as /proc/PID/ns/net, may be in another PID namespace or have
-        // a reused PID.
+        // Another namespace, or none, at a path outside the runtime directories proves nothing:
+        // /proc/PID/ns/net may belong to another PID namespace or a reused PID.
         assert_eq!(classify(OWN, Ok(OTHER), None), SandboxLiveness::Unknown);
         assert_eq!(classify(OWN, no_netns(), None), SandboxLiveness::Unknown);
-        // Mount propagation left a plain file without the namespace mount.
+        // A plain file without the namespace mount proves nothing: the mount may not have been propagated.
         let file = Err(NotNetns { path: "x".into() });
         assert_eq!(classify(OWN, file, Some(true)), SandboxLiveness::Unknown);
     }

@@ -146,7 +146,8 @@ async fn concurrent_requests_share_writes_but_no_address() {
     let addresses = join_all((0..64).map(|pod| assign(&allocator, pod))).await;
     assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), 64);
     assert_eq!(store.assigned().len(), 64);
-    // The first request may be written alone; the others fill four or five blocks in one batch.
+    // Few writes are enough: the first request may be written alone, and the others fill four or five blocks
+    // in one batch.
     let writes = store.writes.lock().unwrap().len();
     assert!(writes <= 7, "{writes} writes for 64 addresses");
     assert_eq!(*store.reads.lock().unwrap(), 0);
@@ -168,7 +169,7 @@ async fn one_request_takes_one_write_and_no_read() {
 #[tokio::test]
 async fn nodes_racing_for_the_same_blocks_never_share_an_address() {
     let store = FlakyBlockStore::slow();
-    // Neither node's watch delivers the other's writes.
+    // Neither node's watch delivers the other's writes, so both plan with outdated blocks.
     let (one, two) = (start_writer("n1", &store), start_writer("n2", &store));
     let first = join_all((0..20).map(|pod| assign(&one, pod)));
     let second = join_all((100..120).map(|pod| assign(&two, pod)));
@@ -184,7 +185,7 @@ async fn release_and_assignment_in_one_block_take_one_write() {
     let store = FlakyBlockStore::slow();
     let allocator = start_writer("n1", &store);
     let first = assign(&allocator, 1).await;
-    // The assignment and the release are queued before the batch writer runs.
+    // The assignment and the release are queued before the batch writer runs, so they are in the same batch.
     let (second, released) = tokio::join!(assign(&allocator, 2), allocator.release(release(1), TIMEOUT));
     assert!(released);
     assert_eq!(second, first, "a freed address can be assigned in the same write");
@@ -251,7 +252,7 @@ async fn assign_fails_at_once_if_rejected_or_if_the_pool_is_exhausted() {
         timeout(Duration::from_secs(2), allocator.assign("network a/b".into(), requests(1, "10.0.0.0/24")));
     refused.await.expect("no timeout").unwrap_err();
 
-    // A /30 has two usable addresses.
+    // A /30 has two usable addresses, so the third request must fail.
     for pod in [1, 2] {
         allocator.assign("network a/b".into(), requests(pod, "10.9.0.0/30")).await.unwrap();
     }

@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(remove_at(Some(&listed), 0), (2, Some(30)));
         assert_eq!(remove_at(Some(&listed), 29), (2, Some(30)));
         assert_eq!(remove_at(Some(&listed), 30), (1, None));
-        // A starting kubelet first does not answer, then reports no pods, then reports all pods.
+        // A starting kubelet first does not answer, then reports no pods, then all pods. An entry becomes
+        // stale only 30 seconds after the first answer without it.
         assert_eq!(remove_at(None, 31), (2, None));
         assert_eq!(remove_at(Some(&BTreeSet::new()), 32), (2, Some(62)));
         assert_eq!(remove_at(Some(&listed), 40), (2, Some(62)));

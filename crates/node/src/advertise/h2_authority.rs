@@ -24,7 +24,7 @@ const FRAME_HEADER_LENGTH: usize = 9;
 const HEADERS: u8 = 0x1;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// Index of `:authority` in the static table (RFC 7541, appendix A).
+/// Index of `:authority` in the HPACK static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
 /// HPACK string literal: nine bytes, not Huffman-encoded.
 const LOCALHOST: &[u8] = b"\x09localhost";

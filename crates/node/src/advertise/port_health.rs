@@ -62,7 +62,7 @@ impl PortHealth {
     }
 }
 
-/// Whether any port of `function` is active. A function without visible ports counts as active.
+/// Whether at least one port of `function` is active. A function without visible ports counts as active.
 fn has_active_port(inventory: &Inventory, function: &InventoryFunction) -> bool {
     let mut states = inventory
         .rdma_devices_of(&function.pci)

@@ -21,7 +21,7 @@ use tracing::warn;
 /// Pause after a failed registration. A starting kubelet refuses calls for a moment.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Which of the kubelet's two registration mechanisms is used.
+/// How plugins register at the kubelet: by calling `Register`, or through its plugin watcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
     /// Uses the plugin watcher if its directory exists, otherwise calls `Register`.

@@ -22,13 +22,13 @@ pub struct ResourcePlugin {
     pub resource: String,
     pub state: watch::Receiver<Arc<DeviceState>>,
     pub allocator: Arc<ContainerAllocator>,
-    /// Receives the devices that this plugin allocates.
+    /// Record to which this plugin adds every device that it allocates.
     pub allocated: AllocatedDevices,
     /// Ends the ListAndWatch streams when the server shuts down.
     pub stop: CancellationToken,
 }
 
-/// Tells the kubelet which optional calls of the API the plugin supports.
+/// Returns which optional calls of the device plugin API the plugin supports.
 pub(super) fn plugin_options() -> DevicePluginOptions {
     DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: true }
 }

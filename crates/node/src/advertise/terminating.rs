@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a removed function stays in the list. Most functions come back at the same PCI address.
+/// How long a removed function stays in the device list of the kubelet. Most functions come back at the same
+/// PCI address.
 const GRACE_PERIOD: Duration = Duration::from_secs(60);
 
 /// The devices advertised so far, by resource name and device id, and when each was last in a pool.
@@ -72,7 +73,8 @@ impl TerminatingDevices {
         }
     }
 
-    /// Whether any device is terminating, or unhealthy because a pod holds it under another resource.
+    /// Whether at least one device is terminating, or unhealthy because a pod holds it under another
+    /// resource.
     pub fn is_pending(&self) -> bool {
         self.pending
     }

@@ -295,7 +295,8 @@ async fn added_functions_become_devices_and_recreated_ones_keep_their_ids() {
     let (_, mut plugin) = kubelet.next_registration().await;
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(next_healthy(&mut list).await, [vf_address(0), vf_address(1)]);
-    // The kernel removes all virtual functions before it creates others.
+    // The kernel removes all virtual functions before it creates others. Meanwhile, the removed ones must be
+    // unhealthy.
     fixture.inventory.send_replace(Arc::new(node(0)));
     let unhealthy = |index| (vf_address(index), "Unhealthy".to_owned());
     assert_eq!(next_list(&mut list).await, [unhealthy(0), unhealthy(1)]);
@@ -343,7 +344,7 @@ async fn held_device_stays_listed_when_the_configuration_changes() {
         vf_address(0)
     );
     fs::write(dir.path().join("device-plugins/kubelet_internal_checkpoint"), checkpoint).unwrap();
-    // All functions move to another pool.
+    // All functions move to another pool. The one that a pod holds must stay in the old pool as unhealthy.
     fixture.configured.send_replace(Arc::new(parse_config(&VFS.replace("ib_vfs", "other"))));
     let listed = next_list(&mut list).await;
     assert!(listed.contains(&(vf_address(0), "Unhealthy".to_owned())), "{listed:?}");

@@ -126,8 +126,8 @@ impl ContainerAllocator {
         Ok(response)
     }
 
-    /// Writes the device-info file of `id`. A failure is only logged, because CNI plugins read the file, not the
-    /// container.
+    /// Writes the device-info file of `id`. A failure is only logged, because the container does not need the
+    /// file; only CNI plugins read it.
     async fn write_device_info(&self, advertised: &AdvertisedPool, id: &str, rdma: Vec<String>) {
         let (dir, resource, id) =
             (self.device_info_dir.clone(), advertised.pool.resource.clone(), id.to_owned());

@@ -97,8 +97,8 @@ impl FunctionDevices {
         let Some(group) = &function.iommu_group else { return };
         let device = format!("/dev/vfio/{group}");
         self.add_device("/dev/vfio/vfio", &root.dev("vfio/vfio"));
-        // Without an IOMMU, the kernel names the file `noiommu-<group>`. Programs in the container expect the usual
-        // name.
+        // Without an IOMMU, the kernel names the VFIO group file `noiommu-<group>`. Programs in the container
+        // expect the name `<group>`.
         let unsafe_file = root.dev(format!("vfio/noiommu-{group}"));
         let host = if unsafe_file.exists() { unsafe_file } else { root.dev(format!("vfio/{group}")) };
         self.add_device(&device, &host);

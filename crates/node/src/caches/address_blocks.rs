@@ -29,7 +29,7 @@ fn apply(cache: &AddressBlockCache, event: Event<DeserializeGuard<AddressBlock>>
             .and_then(|object| block_from_object(&object).map_err(|e| e.to_string()));
         parsed
             .inspect_err(|error| {
-                warn!(block = name, error, "cannot parse the address block, its addresses are not used");
+                warn!(block = name, error, "cannot parse the AddressBlock, its addresses are not assigned");
             })
             .ok()
     };

@@ -84,11 +84,11 @@ impl CoordinatorDefaults {
                 Ok(object) => {
                     let spec = object.spec.unwrap_or_default();
                     let pod_cidrs = spec.pod_cidrs.unwrap_or_else(|| spec.pod_cidr.into_iter().collect());
-                    info!(?pod_cidrs, "pod CIDRs of this node");
+                    info!(?pod_cidrs, "read the pod CIDRs of this node");
                     let _ = self.pod_cidrs.set(pod_cidrs);
                     return std::future::pending().await;
                 }
-                Err(e) => debug!(error = %error_chain(&e), "cannot read the Node object"),
+                Err(e) => debug!(error = %error_chain(&e), "cannot read the Node object, retrying"),
             }
             sleep(RETRY_INTERVAL).await;
         }

@@ -82,7 +82,7 @@ impl NodePodCache {
         self.cache.clone()
     }
 
-    /// The UIDs and controllers of the same pods.
+    /// The UIDs and controllers of the pods of this node.
     pub fn owners(&self) -> &Arc<WatchCache<PodOwner>> {
         &self.owners
     }
@@ -102,7 +102,8 @@ impl NodePodCache {
     /// Returns the pod from the cache if it appears there within a second. Otherwise reads it once from the API
     /// server. Returns `None` if the pod does not exist.
     pub async fn find(&self, pod: &PodRef) -> Result<Option<Arc<PodFacts>>, Error> {
-        // A StatefulSet may have recreated the pod while the cache still has its predecessor.
+        // A StatefulSet may have recreated the pod while the cache still has its predecessor, which has
+        // another UID.
         let matches =
             |pod_facts: &PodFacts| pod.uid.is_empty() || pod_facts.uid == pod.uid || pod_facts.is_static();
         if let Some(pod_facts) = self.cache.wait_for(&pod.namespace, &pod.name, EVENT_TIMEOUT, matches).await

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::warn;
 
-/// How long a network waits for caches whose CRDs may not be installed.
+/// How long an ADD with Spiderpool IPAM waits for the caches. They never sync if the CRDs are not installed.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A parsed SpiderIPPool, or why it is invalid.
@@ -118,7 +118,7 @@ impl SpiderpoolCache {
             self.node_objects.wait_synced().await;
         };
         timeout(SYNC_TIMEOUT, synced).await.map_err(|_| self.not_synced_fault())?;
-        // The namespace may have been created just before the pod.
+        // The namespace may have been created just before the pod, so wait for its watch event.
         let metadata = self.namespaces.wait_for("", namespace, Duration::from_secs(1), |_| true).await;
         let pools = self.pools.list().into_iter().map(|((_, name), pool)| (name, (*pool).clone()));
         let reserved = self.reserved.list();
@@ -189,7 +189,7 @@ where
     (name, Some(LabelsAndAnnotations { labels: object.metadata.labels.unwrap_or_default(), annotations }))
 }
 
-/// Input of pool selection that does not depend on the pod itself.
+/// Input of Spiderpool's pool selection, apart from the annotations and labels of the pod.
 #[derive(Clone, Debug, Default)]
 pub struct PoolSelectionInput {
     node: String,

@@ -47,7 +47,7 @@ impl WhereaboutsRecords {
                 Ok(_) => break,
                 Err(ApiFailure::Unavailable) => sleep(Duration::from_secs(1)).await,
                 Err(_) => {
-                    info!("no Whereabouts IPPools in this cluster");
+                    info!("cannot list Whereabouts IPPools, assuming that Whereabouts is not installed");
                     self.cache.apply(Event::InitDone);
                     // Check again later, because Whereabouts may be installed at any time.
                     sleep(Duration::from_secs(60)).await;

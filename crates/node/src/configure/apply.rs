@@ -26,7 +26,8 @@ pub fn apply(
     }
     if let Some(count) = changes.vf_count {
         info!(%pf, count, "creating virtual functions");
-        // The kernel rejects a change from one nonzero number to another.
+        // The kernel rejects a change from one nonzero number of virtual functions to another, so set 0
+        // first.
         hardware.set_vf_count(pf, 0)?;
         if count > 0 {
             hardware.set_vf_count(pf, count)?;

@@ -21,8 +21,8 @@ pub fn card_address(pci: PciAddress) -> (u32, u8, u8) {
     (pci.domain(), pci.bus(), pci.device())
 }
 
-/// Whether the firmware must be queried, because a port needs more virtual functions than it supports now or
-/// another link layer.
+/// Whether the firmware must be queried: a port needs another link layer, or more virtual functions than it
+/// supports now.
 pub fn needs_firmware(ports: &[CardPort<'_>]) -> bool {
     ports.iter().any(|(adapter, desired)| {
         desired.is_some_and(|desired| {
@@ -32,8 +32,8 @@ pub fn needs_firmware(ports: &[CardPort<'_>]) -> bool {
     })
 }
 
-/// Compares the desired configuration of all ports with the current `settings`. Returns a fault if the firmware
-/// cannot provide it.
+/// Plans the changes to the current `settings` that the desired configuration of all ports needs. Returns a
+/// fault if the firmware does not support them.
 pub fn plan_firmware(ports: &[CardPort<'_>], settings: &FirmwareSettings) -> Result<FirmwarePlan, Fault> {
     let mut plan = FirmwarePlan::default();
     let desired_ports = || ports.iter().filter_map(|(adapter, desired)| Some((*adapter, (*desired)?)));
@@ -60,7 +60,7 @@ pub fn plan_firmware(ports: &[CardPort<'_>], settings: &FirmwareSettings) -> Res
         return Err(fault(
             adapter.pci,
             "the policy needs a firmware change, but the adapter is externallyManaged",
-            "change the firmware where the adapter is managed",
+            "change the firmware settings by other means, or change the policy",
         ));
     }
     Ok(plan)
@@ -73,7 +73,7 @@ fn plan_vf_count(
     plan: &mut FirmwarePlan,
 ) -> Result<(), Fault> {
     let (Some(setting), Some(enabled)) = (settings.get("NUM_OF_VFS"), settings.get("SRIOV_EN")) else {
-        // Some cards lack these settings. That only matters if more functions are needed.
+        // Some cards lack NUM_OF_VFS or SRIOV_EN. That is a fault only if more virtual functions are needed.
         let cause =
             format!("{vf_count} virtual functions requested, but the firmware has no setting NUM_OF_VFS");
         return if vf_count > adapter.total_vfs {
@@ -84,7 +84,7 @@ fn plan_vf_count(
     };
     let number = |text: &str| text.parse::<u16>().unwrap_or_default();
     let (current, next) = (number(&setting.current), number(&setting.next));
-    // A higher number in the firmware is kept.
+    // A NUM_OF_VFS that is higher than needed is kept.
     if current < vf_count {
         plan.needs_reboot = true;
         if next < vf_count {
@@ -113,12 +113,17 @@ fn plan_link_type(
         LinkLayer::Ethernet => "ETH",
     };
     let Some(FirmwareSetting { current, next }) = settings.get(&name) else {
-        let cause = format!("{link} requested, but the card does not support a change of the link type");
+        let cause =
+            format!("link type {link} requested, but the card does not support a change of the link type");
         return Err(fault(adapter.pci, cause, "change linkType in the policy, or use another card"));
     };
     if !["IB", "ETH"].iter().any(|known| current.starts_with(known)) {
-        let cause = format!("Unknown link type {current} in {name}");
-        return Err(fault(adapter.pci, cause, "set it to IB or ETH with mstconfig, and reboot"));
+        let cause = format!("Unknown link type {current} in the firmware setting {name}");
+        return Err(fault(
+            adapter.pci,
+            cause,
+            "set the link type to IB or ETH with mstconfig, and reboot the node",
+        ));
     }
     if !next.starts_with(word) {
         plan.set.insert(name, word.to_owned());
@@ -140,7 +145,11 @@ fn reject_dpu_mode(adapter: &ObservedAdapter, settings: &FirmwareSettings) -> Re
         |name: &str, word: &str| settings.get(name).is_some_and(|setting| setting.current.starts_with(word));
     if is("INTERNAL_CPU_MODEL", "EMBEDDED_CPU") && is("INTERNAL_CPU_OFFLOAD_ENGINE", "ENABLED") {
         let cause = "the adapter is a BlueField in DPU mode, and its own processors create the functions";
-        return Err(fault(adapter.pci, cause, "switch it to NIC mode, or set externallyManaged"));
+        return Err(fault(
+            adapter.pci,
+            cause,
+            "switch the adapter to NIC mode, or set externallyManaged in the policy",
+        ));
     }
     Ok(())
 }
@@ -154,8 +163,8 @@ pub fn lockdown_fault(text: Option<&str>) -> Option<Fault> {
     Some(Fault::new(
         FaultCode::KernelRefused,
         "firmware of the adapters",
-        format!("the kernel is locked down ({mode}), so mstconfig cannot access them"),
-        "disable Secure Boot, or set NUM_OF_VFS and LINK_TYPE by other means and reboot",
+        format!("the kernel is locked down ({mode}), so mstconfig cannot access the firmware"),
+        "disable Secure Boot, or set NUM_OF_VFS and LINK_TYPE by other means and reboot the node",
     ))
 }
 

@@ -1,5 +1,5 @@
-//! Compares the hardware with the desired configuration and changes it. The functions block for seconds, so they
-//! must not run on a thread of the async runtime.
+//! Plans and applies the changes that bring the adapters into the desired configuration. The functions block
+//! for seconds, so they must not run on a thread of the async runtime.
 
 use super::{
     GuidSource, ObservedAdapter, ObservedNode,
@@ -30,7 +30,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Time for the kubelet to process that a function is no longer advertised.
+/// Time given to the kubelet to process that a function is no longer advertised.
 const WITHDRAW_DELAY: Duration = Duration::from_secs(1);
 
 /// Configures the adapters of this node and publishes their functions as pools.
@@ -55,16 +55,17 @@ pub struct ConfigurationPass {
     pub observed: ObservedNode,
     /// Changes that can be applied now, because no pod holds the affected functions.
     pub ready: BTreeMap<PciAddress, AdapterChanges>,
-    /// Pods that hold functions which the other changes would disrupt.
+    /// Pods that hold virtual functions which planned changes would disrupt. These changes are not in
+    /// `ready`.
     pub holders: Vec<VfHolder>,
     pub faults: Vec<Fault>,
-    /// Settings that only take effect after a reboot.
+    /// Settings that only take effect after a reboot, described for messages.
     pub reboot: Vec<String>,
 }
 
 impl Configurator {
-    /// Maximum number of rounds in one pass. A complete change needs fewer: one creates the functions, the next
-    /// configures them.
+    /// Maximum number of times that changes are applied and the hardware is observed again. A complete change
+    /// needs fewer: one round creates the functions, the next configures them.
     pub const MAX_ROUNDS: usize = 6;
 
     /// Observes the hardware, applies system settings, plans the changes and publishes the functions that are ready.
@@ -112,7 +113,7 @@ impl Configurator {
             faults.push(Fault::new(
                 FaultCode::NoDevice,
                 format!("adapter {pci}"),
-                "the adapter is no longer on this node",
+                "a policy selects the adapter, but it is no longer on this node",
                 "reinstall the adapter, or delete the policy",
             ));
         }
@@ -193,7 +194,8 @@ impl Configurator {
     }
 }
 
-/// Whether Ferroband may change the firmware settings of the adapter.
+/// Whether Ferroband may change the firmware settings of the adapter: it is from Mellanox, and the spec does
+/// not disable firmware changes.
 fn changes_firmware(desired: &DesiredNodeConfig, adapter: &ObservedAdapter) -> bool {
     adapter.vendor == MELLANOX && !desired.skip_firmware
 }

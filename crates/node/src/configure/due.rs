@@ -245,7 +245,7 @@ fn check_external(
             FaultCode::InvalidConfig,
             format!("adapter {}", adapter.pci),
             cause,
-            "the adapter is externallyManaged: change it where it is managed, or change the policy",
+            "the adapter is externallyManaged: configure it by other means, or change the policy",
         )
     };
     if desired.vf_count > current_count {

@@ -181,7 +181,7 @@ impl GuidFile {
                 start.value().checked_add(u64::from(vf)).map(Guid::new).filter(|guid| guid <= end)
             }
         };
-        guid.ok_or_else(|| guid_file_fault(&path, format!("no GUID for function {vf} of {}", pf.pci)))
+        guid.ok_or_else(|| guid_file_fault(&path, format!("no GUID for virtual function {vf} of {}", pf.pci)))
     }
 }
 
@@ -190,6 +190,6 @@ fn guid_file_fault(path: &Path, cause: String) -> Fault {
         FaultCode::InvalidConfig,
         format!("GUID file {}", path.display()),
         cause,
-        "correct the file, or remove it to use derived GUIDs",
+        "correct the file, or remove it so that Ferroband assigns the GUIDs",
     )
 }

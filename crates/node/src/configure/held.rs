@@ -24,7 +24,7 @@ pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
             }
             Some(uids)
         }
-        // A kubelet that never allocated a device has no checkpoint.
+        // A kubelet that never allocated a device has no checkpoint, so no pod holds a function.
         None => (!dir.join("kubelet_internal_checkpoint").exists()).then_some(uids),
     }
 }
@@ -52,8 +52,8 @@ pub fn running_holders(
     holders
 }
 
-/// Returns the pods that hold any of `functions`. Each pod is listed once, with all of these functions that it
-/// holds.
+/// Returns the pods that hold at least one of `functions`. Each pod is listed once, with all of these
+/// functions that it holds.
 pub fn holders_of(
     holders: &BTreeMap<PciAddress, Vec<VfHolder>>,
     functions: &BTreeSet<PciAddress>,

@@ -30,9 +30,9 @@ use std::{
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
 use tracing::{info, warn};
 
-/// Interval of passes when nothing changes.
+/// Interval of configuration passes while nothing changes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// Interval of passes while pods block a change.
+/// Interval of configuration passes while pods block a change.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval of status updates that only report details of the hardware, such as interfaces that move to and
 /// from pods.
@@ -55,13 +55,14 @@ pub struct ConfiguratorInputs {
     pub pods: Arc<WatchCache<PodOwner>>,
     /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
-    /// A change of its inventory starts a pass.
+    /// The hardware inventory and pools of this node. A changed inventory starts a configuration pass.
     pub devices: watch::Receiver<Arc<DeviceState>>,
     /// Receives the pools of the functions that are ready, which are then advertised.
     pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
 }
 
-/// Starts two tasks: the watch of this node's SriovNetworkNodeState, and the passes that apply it.
+/// Starts two tasks: the watch of this node's SriovNetworkNodeState, and the configuration passes that apply
+/// it.
 pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
     let original_states = OriginalStateStore::open(inputs.hardware.root())?;
     let reboots = RebootLog::open(inputs.hardware.root())?;
@@ -155,12 +156,12 @@ struct NodeStateReconciler {
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
-    /// The last status written, and when it was written.
+    /// Time and content of the last status update; `None` before the first.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
 impl NodeStateReconciler {
-    /// Runs one pass and returns the time until the next one.
+    /// Runs one configuration pass and returns the time until the next one.
     async fn reconcile(&mut self) -> Duration {
         match self.try_reconcile().await {
             Ok(next) => {
@@ -170,7 +171,7 @@ impl NodeStateReconciler {
             Err(e) => {
                 let problem = error_chain(&e);
                 if problem != self.last_error {
-                    warn!(error = problem, "configuration failed, retrying");
+                    warn!(error = problem, "cannot configure the adapters of this node, retrying");
                     self.last_error = problem;
                 }
                 self.next_backoff()
@@ -209,7 +210,7 @@ impl NodeStateReconciler {
             (false, false) => DRAIN_REQUIRED,
         };
         if state.annotations().get(DESIRED_STATE).map(String::as_str) != Some(desired_state) {
-            info!(desired_state, holders = pass.holders.len(), "changing the desired state");
+            info!(desired_state, holders = pass.holders.len(), "changing the desired-state annotation");
             self.object.set_desired_state(desired_state).await?;
         }
         if !failures.is_empty() || !pass.faults.is_empty() {
@@ -241,7 +242,8 @@ impl NodeStateReconciler {
         let key = format!("{:?} {:?}", desired.adapters, desired.rdma_mode);
         match self.reboots.status(&key)? {
             RebootStatus::Ineffective => {
-                let cause = format!("the node was rebooted, but the change has no effect yet: {what}");
+                let cause =
+                    format!("the node was rebooted, but these settings have not taken effect: {what}");
                 failures.push(fault(
                     cause,
                     "check the kernel log and the firmware settings; Ferroband does not reboot the node again",
@@ -249,14 +251,14 @@ impl NodeStateReconciler {
             }
             RebootStatus::Due if !desired.allow_reboot => {
                 let remedy = "reboot the node, or set allowReboot in its SriovNetworkPoolConfig";
-                failures.push(fault(format!("RebootRequired for {what}"), remedy));
+                failures.push(fault(format!("RebootRequired for these settings: {what}"), remedy));
             }
             RebootStatus::Due => {
                 let annotation = |key: &str| state.annotations().get(key).map(String::as_str);
                 if annotation(DESIRED_STATE) == Some(REBOOT_REQUIRED)
                     && annotation(CURRENT_STATE) == Some(DRAIN_COMPLETE)
                 {
-                    info!(what, "rebooting");
+                    info!(what, "rebooting the node to apply settings");
                     self.reboots.record(&key)?;
                     let requested = self.configurator.firmware.reboot();
                     requested.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
@@ -329,18 +331,18 @@ fn build_status(
     let faults: Vec<String> = pass.faults.iter().chain(failures).map(ToString::to_string).collect();
     let error = (!faults.is_empty()).then(|| faults.join("; "));
     let (sync, (holds, reason), message) = match (&error, in_progress, pass.holders.is_empty()) {
-        (_, true, _) => (IN_PROGRESS, (false, "Changing"), "applying changes".to_owned()),
+        (_, true, _) => (IN_PROGRESS, (false, "Changing"), "applying the desired configuration".to_owned()),
         (Some(error), ..) => (FAILED, (false, "Failed"), error.clone()),
         (None, _, false) => {
             let names: Vec<_> = pass.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
             (
                 IN_PROGRESS,
                 (false, "Held"),
-                format!("waiting for pods to release functions: {}", names.join(", ")),
+                format!("waiting for these pods to release their virtual functions: {}", names.join(", ")),
             )
         }
         (None, false, true) => {
-            (SUCCEEDED, (true, "AsWanted"), "configured as the policies require".to_owned())
+            (SUCCEEDED, (true, "AsWanted"), "the adapters are configured as the policies require".to_owned())
         }
     };
     let generation = state.metadata.generation;

@@ -12,11 +12,11 @@ use std::{
 /// Whether a desired configuration has already caused a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RebootStatus {
-    /// Not requested yet.
+    /// No reboot was requested for this configuration yet.
     Due,
-    /// Requested during this boot.
+    /// A reboot was requested during this boot and has not happened yet.
     Requested,
-    /// Requested during an earlier boot. The node was rebooted, but still needs a reboot.
+    /// A reboot was requested during an earlier boot. The node was rebooted, but still needs a reboot.
     Ineffective,
 }
 
@@ -34,7 +34,8 @@ impl RebootLog {
         Ok(Self { path: root.state("configure/rebooted"), boot })
     }
 
-    /// Returns whether a reboot for `config` was already requested. The caller must know that one is needed.
+    /// Returns whether a reboot for `config` was already requested. Must only be called if a reboot is
+    /// needed.
     pub fn status(&self, config: &impl Hash) -> Result<RebootStatus, Error> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,

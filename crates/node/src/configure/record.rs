@@ -26,7 +26,8 @@ pub struct AdapterOriginalState {
     /// Whether the policy declares the adapter as externally managed. Then nothing is restored.
     #[serde(default)]
     pub external: bool,
-    /// Name and alternative names of the interface. A change of the link layer renames the interface.
+    /// Name and alternative names of the interface. They are recorded because a change of the link layer
+    /// renames the interface.
     #[serde(default)]
     pub names: Vec<String>,
 }

@@ -12,7 +12,7 @@ use ferroband_kernel::{
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
 
-/// Current state of the node's hardware.
+/// The network adapters of the node and its RDMA namespace mode, as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObservedNode {
     /// Sorted by PCI address.
@@ -34,7 +34,7 @@ pub struct ObservedAdapter {
     pub interface: Option<AdapterInterface>,
     /// Virtual functions, sorted by index.
     pub vfs: Vec<ObservedFunction>,
-    /// The same information in the format of the SriovNetworkNodeState status.
+    /// State of this adapter in the format of the SriovNetworkNodeState status.
     pub status: InterfaceStatus,
 }
 
@@ -54,7 +54,7 @@ pub struct ObservedFunction {
     pub guid: Option<Guid>,
     /// GUID and link state assigned through the adapter, if the adapter's interface reports them.
     pub assigned: Option<(Option<Guid>, Option<rtnetlink::VfLinkState>)>,
-    /// Name and MTU of the interface in the host network namespace.
+    /// Name and MTU of the interface; `None` if the host network namespace has no interface of the function.
     pub interface: Option<(String, u32)>,
     /// Whether the function has an IOMMU group, without which vfio-pci cannot bind it.
     pub has_iommu_group: bool,
@@ -98,8 +98,8 @@ fn observe_adapter(
             _ => None,
         });
     let assigned = match (&link, function.virtual_functions.is_empty()) {
-        // If the query fails, the assigned values are unknown. Changes that need them fail later with their own
-        // reason.
+        // If the query fails, the GUIDs and link states of the virtual functions are unknown. Changes that
+        // need them fail later with their own error.
         (Some(_), false) => hardware.vfs(function.address).unwrap_or_default(),
         _ => Vec::new(),
     };

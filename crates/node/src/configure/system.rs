@@ -22,7 +22,7 @@ const MODPROBE_CONF: &str = "etc/modprobe.d/ferroband.conf";
 /// Result of applying the node-wide settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemChanges {
-    /// Settings that only take effect after a reboot.
+    /// Settings that only take effect after a reboot, described for messages.
     pub reboot: Vec<String>,
     pub faults: Vec<Fault>,
 }
@@ -101,7 +101,7 @@ fn firmware_fault(pci: PciAddress, ports: &[CardPort<'_>], error: &FirmwareError
         FaultCode::InvalidConfig,
         format!("adapter {pci}"),
         format!(
-            "{}cannot query the firmware: {}",
+            "{}cannot query or change the firmware settings: {}",
             shortage.unwrap_or_default(),
             ferroband_daemon::error_chain(error)
         ),
@@ -121,7 +121,8 @@ fn apply_rdma_mode(
     let path = hardware.root().path(MODPROBE_CONF);
     let written = fs::read_to_string(&path).ok();
     let Some(desired) = desired else {
-        // No mode is desired. Remove Ferroband's options, so that the next boot uses the administrator's.
+        // The spec sets no RDMA namespace mode. Remove Ferroband's options, so that the next boot uses the
+        // administrator's.
         return match fs::remove_file(&path) {
             Err(source) if source.kind() != ErrorKind::NotFound => {
                 Err(Error::File { action: "remove", path, source })
@@ -129,7 +130,8 @@ fn apply_rdma_mode(
             _ => Ok(()),
         };
     };
-    // A kernel without RDMA has no mode. That is no error, because the other settings still apply.
+    // A kernel without RDMA has no RDMA namespace mode. That is no error, because the other settings still
+    // apply.
     let Some(current) = current else { return Ok(()) };
     let options = format!("options ib_core netns_mode={}\n", desired.number());
     if written.as_deref() != Some(&options) && (current != desired || written.is_some()) {

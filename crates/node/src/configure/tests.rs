@@ -144,7 +144,7 @@ fn derived_guids_are_stable_and_unique() {
     assert_eq!(all.len(), 160_000);
     assert!(all.iter().all(|guid| guid.bytes()[0] == 2), "locally administered, neither 0 nor ff");
     assert_ne!(derive("c", 1, 0), derive("d", 1, 0), "two clusters on one fabric");
-    // A function without a GUID gets one, and its driver is bound again.
+    // A function without a GUID must get one, and its driver must be bound again.
     let mut observed = observed_adapter(4);
     observed.vfs[1].guid = None;
     observed.vfs[1].assigned = Some((None, Some(VfLinkState::Disable)));
@@ -217,7 +217,7 @@ fn vfio_pci_needs_an_iommu_group() {
         plan_changes(Some(&vfio), &without, Some(&managed_state(&without)), &guids(), &BTreeSet::new())
             .unwrap_err();
     assert!(fault.to_string().contains("IOMMU"), "{fault}");
-    // A function is bound to vfio-pci, but the kernel driver is desired.
+    // A function that is bound to vfio-pci must be bound to the kernel driver if the policy wants that one.
     let mut bound = observed_adapter(4);
     bound.vfs[2].driver = Some("vfio-pci".to_owned());
     let back = plan(&desired_adapter(json!({})), &bound, Some(&managed_state(&bound)));
@@ -242,7 +242,7 @@ fn missing_driver_of_a_held_function_causes_no_drain() {
     )
     .unwrap();
     assert!(under.is_empty(), "{under:?}");
-    // If no pod holds the function, its driver is bound again.
+    // If no pod holds the function, its driver must be bound again.
     let free = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
     assert_eq!(free.vfs[0].rebind, Some(VfDriver::Kernel));
 }
@@ -383,7 +383,8 @@ mod firmware {
             plan(&ethernet, &observed, &default_settings("16")),
             expected(&[("LINK_TYPE_P1", "ETH")], true)
         );
-        // The setting is already changed, but the node is not rebooted yet. It is not set again.
+        // LINK_TYPE_P1 is already changed for the next boot. It must not be set again, but a reboot is still
+        // needed.
         let next = settings(&[
             ("NUM_OF_VFS", "16", "16"),
             ("SRIOV_EN", "True(1)", "True(1)"),

@@ -51,7 +51,7 @@ pub struct DesiredNodeConfig {
     pub skip_drain: bool,
     /// Do not change firmware settings, because `disablePlugins` contains `mellanox`.
     pub skip_firmware: bool,
-    /// Adapters in the spec that cannot be parsed. They are not in `adapters`.
+    /// One fault for each adapter in the spec that cannot be parsed. Such an adapter is not in `adapters`.
     pub faults: Vec<Fault>,
 }
 
@@ -66,7 +66,7 @@ impl DesiredNodeConfig {
                     FaultCode::InvalidConfig,
                     format!("adapter {}", interface.pci_address),
                     cause,
-                    "ferroband cluster writes the node state; revert manual edits",
+                    "revert manual edits of the SriovNetworkNodeState, which `ferroband cluster` writes",
                 )),
             }
         }
@@ -105,9 +105,9 @@ fn parse_adapter(spec: &InterfaceSpec) -> Result<(PciAddress, DesiredAdapter), S
 fn parse_group(spec: &VfGroup) -> Result<DesiredVfGroup, String> {
     let range = spec.vf_range.as_deref().unwrap_or_default();
     let number =
-        |text: &str| text.parse::<u32>().map_err(|_| format!("vfRange: `{range}` is not FIRST-LAST"));
+        |text: &str| text.parse::<u32>().map_err(|_| format!("vfRange: `{range}` must be FIRST-LAST"));
     let (first, last) =
-        range.split_once('-').ok_or_else(|| format!("vfRange: `{range}` is not FIRST-LAST"))?;
+        range.split_once('-').ok_or_else(|| format!("vfRange: `{range}` must be FIRST-LAST"))?;
     Ok(DesiredVfGroup {
         resource: spec.resource_name.clone().unwrap_or_default(),
         vf_range: number(first)?..=number(last)?,
@@ -121,5 +121,5 @@ fn parse_group(spec: &VfGroup) -> Result<DesiredVfGroup, String> {
 }
 
 fn parse_mtu(mtu: Option<i64>) -> Result<Option<u32>, String> {
-    mtu.map(|mtu| u32::try_from(mtu).map_err(|_| format!("mtu: {mtu} is out of range"))).transpose()
+    mtu.map(|mtu| u32::try_from(mtu).map_err(|_| format!("mtu: {mtu} is not 0 to 4294967295"))).transpose()
 }

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryFunction {
-    /// PCI address: `0000:86:00.0`.
+    /// PCI address, for example `0000:86:00.0`.
     pub pci: String,
     pub class: DeviceClass,
-    /// Vendor id: `15b3`.
+    /// PCI vendor id in hexadecimal, for example `15b3`.
     pub vendor: String,
-    /// Device id: `1017`.
+    /// PCI device id in hexadecimal, for example `1017`.
     pub device: String,
     pub driver: Option<String>,
     /// NUMA node; `None` if the firmware does not report it.
@@ -28,11 +28,11 @@ pub struct InventoryFunction {
     pub path: Vec<String>,
     /// PCI address of the physical function; `None` unless this is a virtual function.
     pub pf: Option<String>,
-    /// Index of this virtual function on its physical function.
+    /// Index of this virtual function on its physical function; `None` unless this is a virtual function.
     pub vf_index: Option<usize>,
-    /// PCI addresses of the virtual functions, sorted by index.
+    /// PCI addresses of the virtual functions of this physical function, sorted by index.
     pub vfs: Vec<String>,
-    /// Interfaces in the host network namespace.
+    /// Interfaces of the function that are in the host network namespace.
     pub netdevs: Vec<FunctionNetdev>,
     /// Names of the RDMA devices that are visible in the host network namespace.
     pub rdma: Vec<String>,
@@ -43,7 +43,7 @@ pub struct InventoryFunction {
     pub default_route: bool,
 }
 
-/// PCI class of a function.
+/// PCI base class of a function in the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DeviceClass {

@@ -41,11 +41,11 @@ pub struct Inventory {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryRdmaDevice {
-    /// Name: `mlx5_0`.
+    /// Kernel name, for example `mlx5_0`.
     pub name: String,
-    /// PCI address; `None` for software devices.
+    /// PCI address; `None` for software devices such as rxe.
     pub pci: Option<String>,
-    /// Vendor and device id: `15b3:1017`.
+    /// PCI vendor and device id, for example `15b3:1017`.
     pub id: Option<String>,
     pub driver: Option<String>,
     pub numa: Option<u32>,
@@ -54,7 +54,7 @@ pub struct InventoryRdmaDevice {
     /// Firmware version, as the driver reports it.
     pub firmware: Option<String>,
     pub node_guid: Option<String>,
-    /// Interfaces in the host network namespace.
+    /// Interfaces of the device that are in the host network namespace.
     pub netdevs: Vec<String>,
     pub ports: Vec<InventoryPort>,
     /// Device files that exist in `/dev/infiniband`.
@@ -68,9 +68,9 @@ pub struct InventoryPort {
     pub number: u32,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: Option<String>,
-    /// Port state: `Active`, `Down`, …
+    /// Port state, for example `Active` or `Down`.
     pub state: String,
-    /// Rate as the kernel prints it: `100 Gb/sec (4X EDR)`.
+    /// Rate as the kernel prints it, for example `100 Gb/sec (4X EDR)`.
     pub rate: Option<String>,
     /// Local identifier (LID), assigned by the subnet manager.
     pub lid: Option<u16>,
@@ -88,15 +88,16 @@ pub struct DeviceFile {
     pub role: DeviceFileRole,
 }
 
-/// Purpose of a device file.
+/// Purpose of an RDMA device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DeviceFileRole {
-    /// Verbs: `uverbs0`.
+    /// Access to RDMA verbs, for example `uverbs0`.
     Verbs,
-    /// Management datagrams: `umad0`. A process with this file can reconfigure the fabric.
+    /// Access to management datagrams, for example `umad0`. A process with this file can reconfigure the
+    /// fabric.
     Management,
-    /// Announces a subnet manager: `issm0`.
+    /// Announces a subnet manager on the port while it is open, for example `issm0`.
     SubnetManager,
 }
 
@@ -133,7 +134,8 @@ impl Inventory {
         let position = self.functions.binary_search_by(|function| function.pci.as_str().cmp(pci));
         match position {
             Ok(position) => self.functions.get(position),
-            // The list is not in string order if a PCI domain has five digits.
+            // The binary search may miss a function, because PCI domains with five digits break the string
+            // order.
             Err(_) => self.functions.iter().find(|function| function.pci == pci),
         }
     }

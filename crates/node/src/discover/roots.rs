@@ -1,4 +1,4 @@
-//! Directories that discovery reads, and cheap summaries of their content.
+//! Directories from which the hardware inventory is read, and cheap summaries of their content.
 
 use super::{Inventory, sysfs::read_text, sysfs::sorted_names};
 use ferroband_kernel::{Error, Host, Root};

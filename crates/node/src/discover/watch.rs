@@ -23,9 +23,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// Interval at which the summary is checked without an event, because events may be lost.
+/// Interval at which the hardware summary is checked without an event, because events may be lost.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval at which the summary is checked if there are no kernel events. Files in sysfs cannot be watched.
+/// Interval at which the hardware summary is checked if there are no kernel events. Files in sysfs cannot be
+/// watched.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which port states are read. The kernel reports them only as the carrier of an interface, which a port
 /// may not have (docs/decisions/0010).
@@ -71,7 +72,8 @@ impl InventoryWatcher {
             if self.device_dir_watch.is_none() {
                 self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
             }
-            // Take the summaries before the full read, so that changes during the read are not missed.
+            // Take the summaries of hardware and ports before the full read, so that changes during the read
+            // are not missed.
             let (summary, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
             match read_inventory(self.roots.clone()).await {
                 Ok(current) => {
@@ -82,7 +84,7 @@ impl InventoryWatcher {
                 Err(e) => {
                     let problem = error_chain(&e);
                     if problem != last_problem {
-                        warn!(error = problem, "cannot read the inventory");
+                        warn!(error = problem, "cannot read the hardware inventory, keeping the last one");
                         last_problem = problem;
                     }
                 }
@@ -171,7 +173,7 @@ fn publish(inventory: &watch::Sender<Arc<Inventory>>, current: Inventory) {
         let changed = **published != current;
         if changed {
             let devices: Vec<_> = current.devices.iter().map(|device| device.name.as_str()).collect();
-            info!(?devices, simulated = current.simulated, "RDMA inventory changed");
+            info!(?devices, simulated = current.simulated, "hardware inventory changed");
             *published = Arc::new(current);
         }
         changed

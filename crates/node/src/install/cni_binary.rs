@@ -53,7 +53,10 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
         }
         Ok(_) => {
             let saved = saved_path(&path);
-            warn!(program = %path.display(), saved = %saved.display(), "foreign CNI binary saved");
+            warn!(
+                program = %path.display(), saved = %saved.display(),
+                "renaming a foreign CNI binary, because a Ferroband alias takes its name"
+            );
             fs::rename(&path, &saved).map_err(failed)?;
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -67,7 +70,7 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
     // The link target is relative, so that it resolves wherever the directory is mounted.
     symlink(BINARY_NAME, &temporary).map_err(failed)?;
     fs::rename(&temporary, &path).map_err(failed)?;
-    info!(alias = %path.display(), "alias installed");
+    info!(alias = %path.display(), "alias of the CNI binary installed");
     Ok(())
 }
 

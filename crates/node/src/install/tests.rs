@@ -93,7 +93,7 @@ async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops()
     fs::write(folder.join("10-bridge.conflist"), BRIDGE.replace("k8s", "other")).unwrap();
     assert!(wait_until(|| read_conflist(&folder)["name"] == "other").await);
 
-    // After an uninstallation, the running daemon does not write the file again.
+    // After an uninstallation, the running daemon must not write the CNI configuration again.
     let root = Root::at(dir.path());
     fs::create_dir_all(dir.path().join("bin")).unwrap();
     assert!(uninstall(&root, &folder, &dir.path().join("bin")).unwrap());
@@ -113,7 +113,8 @@ fn running_binary_is_replaced_and_aliases_save_foreign_binaries() {
     let dir = tempfile::tempdir().unwrap();
     let (program, folder) = (dir.path().join("image"), dir.path().join("bin"));
     fs::create_dir(&folder).unwrap();
-    // A running program cannot be written to (ETXTBSY). sleep(1) stands in for the old version.
+    // A running binary cannot be overwritten (ETXTBSY), so it must be replaced by a rename. sleep(1) stands
+    // in for the old version of the CNI binary.
     fs::copy("/bin/sleep", folder.join("ferroband")).unwrap();
     let mut running = std::process::Command::new(folder.join("ferroband")).arg("30").spawn().unwrap();
     fs::write(&program, "new").unwrap();
@@ -160,7 +161,7 @@ fn uninstalling_restores_the_node() {
     };
     let installed = install();
     assert_ne!(installed, before);
-    // A journal means that a pod still has an attachment, so nothing is uninstalled yet.
+    // A journal means that a pod still has an attachment, so nothing may be uninstalled yet.
     fs::create_dir_all(root.state("journal")).unwrap();
     fs::write(root.state("journal/c1.json"), "{}").unwrap();
     assert!(!uninstall(&root, &net_d, &bin_dir).unwrap());

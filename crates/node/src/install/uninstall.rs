@@ -35,7 +35,7 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
     match done {
         true => info!("Ferroband uninstalled from this node"),
         false => info!(
-            "pods still have Ferroband attachments; the DEL of the last one completes the uninstallation"
+            "pods still have Ferroband attachments; the DEL of the last such pod completes the uninstallation"
         ),
     }
     Ok(done)

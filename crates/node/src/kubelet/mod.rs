@@ -58,7 +58,7 @@ impl PodResourcesClient {
         Self::in_kubelet_dir(&root.path("var/lib/kubelet"))
     }
 
-    /// `folder` is the kubelet's directory, normally `/var/lib/kubelet`.
+    /// Uses the kubelet's directory `folder`, normally `/var/lib/kubelet`.
     pub fn in_kubelet_dir(folder: &Path) -> Self {
         Self {
             socket: folder.join("pod-resources/kubelet.sock"),

@@ -105,7 +105,8 @@ async fn checkpoint_is_used_without_the_socket_and_missing_both_is_an_error() {
     fs::write(plugins.join("kubelet_internal_checkpoint"), "{").unwrap();
     assert!(matches!(kubelet.pod_devices(&pod("a")).await.unwrap_err(), Error::File { .. }));
 
-    // A socket file without a listener means that the kubelet is restarting.
+    // A socket without a listener means that the kubelet is restarting, so the error must have the CNI code
+    // for "try again later".
     fs::create_dir_all(folder.path().join("var/lib/kubelet/pod-resources")).unwrap();
     fs::write(folder.path().join("var/lib/kubelet/pod-resources/kubelet.sock"), "").unwrap();
     let error = kubelet.pod_devices(&pod("a")).await.unwrap_err();

@@ -10,7 +10,8 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum age of an event before a failure with another message creates a new one. It is shorter than
 /// [`REPEAT_INTERVAL`], because a new message usually means that someone is fixing the cause.
 const CHANGED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a failure that does not recur is remembered. The API server drops events after an hour, too.
+/// How long a failure that does not recur is remembered. The API server also keeps events for an hour by
+/// default.
 const RETENTION: Duration = Duration::from_secs(3600);
 
 /// Key of a failure: the pod's UID, or `namespace/name` if the UID is unknown, and the event's reason.
@@ -114,7 +115,8 @@ mod tests {
             ]
         );
         assert_eq!(dedup.record(failure("NoParent"), "x", || "e2".into(), at(61)), first("e2"));
-        // The same failure now has another message.
+        // A new message of the same failure creates a new event, but only five seconds after the previous
+        // write.
         let mut changed = |second| dedup.record(failure("NoNetworkFound"), "y", || "e3".into(), at(second));
         assert_eq!(
             (changed(62), changed(66), changed(67)),

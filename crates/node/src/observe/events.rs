@@ -59,7 +59,7 @@ impl PodEventRecorder {
             }
         };
         if let Err(e) = written {
-            debug!(%pod, error = %error_chain(&e), "cannot write the event");
+            debug!(%pod, error = %error_chain(&e), "cannot write the warning event of the pod");
             self.lock().remove(&failure);
         }
     }

@@ -37,7 +37,8 @@ impl NetworkStatusWriter {
     }
 
     /// Writes the `outcomes` of `plan` to the pod with one PATCH. If `annotation`, the pod's networks
-    /// annotation, is present, the same PATCH adds the marks of ib-kubernetes to it.
+    /// annotation, is present, the same PATCH adds the fields to it that ib-kubernetes would set, such as the
+    /// GUID.
     pub async fn record(
         &self,
         plan: &Plan,
@@ -50,7 +51,7 @@ impl NetworkStatusWriter {
         let Some(patch) = build_patch(plan, pod, outcomes, marked_annotation).map(Patch::Merge) else {
             return Ok(());
         };
-        // The response contains only the metadata.
+        // With this type, the API server returns only the pod's metadata.
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let until = Instant::now() + WRITE_TIMEOUT;
         loop {
@@ -74,7 +75,7 @@ impl NetworkStatusWriter {
                     sleep(RETRY_DELAY).await;
                 }
                 ApiFailure::Unavailable | ApiFailure::Rejected => {
-                    let object = format!("status of pod {pod}");
+                    let object = format!("network-status of pod {pod}");
                     return Err(Error::Api { action: "patch", object, source: Box::new(error) }.fault());
                 }
             }
@@ -124,8 +125,8 @@ fn build_patch(
     Some(json!({ "metadata": { "uid": pod.uid, "annotations": annotations } }))
 }
 
-/// Returns the networks annotation with the marks of ib-kubernetes; `None` if it already has them. The
-/// annotation's networks are the last attachments of the plan.
+/// Returns the networks annotation with the fields that ib-kubernetes would set; `None` if it already has
+/// them. The annotation's networks are the last attachments of the plan.
 fn add_ib_kubernetes_marks(
     plan: &Plan,
     pod: &PodRef,

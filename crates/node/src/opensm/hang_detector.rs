@@ -14,7 +14,7 @@ const HANG_TIMEOUT: Duration = Duration::from_secs(20);
 /// the kernel counts a hundred per second.
 const IDLE_TICKS: u64 = 20;
 
-/// Records whether the fabric has a master while our opensm is running.
+/// Tracks whether the fabric has a master subnet manager while our opensm is running.
 #[derive(Debug, Default)]
 pub struct HangDetector {
     /// Whether the fabric has ever had a master. If not, the port probably has no link, and a restart would
@@ -59,12 +59,13 @@ mod tests {
     fn idle_opensm_without_a_master_hangs() {
         let (start, mut detector) = (Instant::now(), HangDetector::default());
         let at = |seconds| start + Duration::from_secs(seconds);
-        // The fabric never had a master, for example because the cable is not connected.
+        // The fabric never had a master, for example because the cable is not connected, so opensm must not
+        // count as hung.
         assert!(!detector.record_no_master(1, at(0)) && !detector.record_no_master(1, at(100)));
         detector.record_master();
         assert!(!detector.record_no_master(2, at(110)) && !detector.record_no_master(3, at(120)));
         assert!(detector.record_no_master(4, at(130)), "idle for twenty seconds");
-        // opensm is busy discovering a large fabric, so it does not hang.
+        // opensm is busy discovering a large fabric, so it must not count as hung.
         detector.record_master();
         assert!(
             !detector.record_no_master(100, at(200))

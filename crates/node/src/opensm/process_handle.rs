@@ -15,7 +15,7 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// A running opensm that this or an earlier daemon started.
 pub struct OpensmHandle {
     pub process: Process,
-    /// The child process; `None` if an earlier daemon started it.
+    /// The child process, which must be reaped when it exits; `None` if an earlier daemon started opensm.
     child: Option<Child>,
 }
 

@@ -42,7 +42,7 @@ impl OpensmProgram {
         self.folder.join("opensm.log")
     }
 
-    /// The name or path that the daemon was configured with.
+    /// Name or path of the opensm binary, as configured.
     pub fn name(&self) -> &Path {
         &self.name
     }
@@ -75,7 +75,7 @@ impl OpensmProgram {
         command
             .current_dir(&self.folder)
             .env("OSM_TMP_DIR", &self.folder)
-            // Keeps the LID assignments, so that LIDs do not change when opensm restarts.
+            // opensm stores its LID assignments here, so that LIDs do not change when it restarts.
             .env("OSM_CACHE_DIR", &self.folder)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
@@ -107,7 +107,7 @@ impl OpensmProgram {
             .arg("-F")
             .arg(&options)
             .args(["-g", &format!("{:#018x}", port.value())])
-            // With the lowest priority, any other subnet manager becomes master.
+            // Priority 0 is the lowest, so that opensm yields to any subnet manager with a higher priority.
             .args(["-p", "0"])
             .args(self.identifying_arguments())
             .arg("-f")

@@ -98,7 +98,7 @@ mod tests {
             description.contains("e4:1d:2d:03:01:00:00:01") && description.contains("priority 5"),
             "{description}"
         );
-        // A subnet manager that is not active is no master.
+        // A subnet manager in the state NOTACT (not active) must not count as the master.
         assert_eq!(
             parse_sminfo(&text.replace("state 3 SMINFO_MASTER", "state 0 SMINFO_NOTACT"), &BTreeSet::new()),
             SmMaster::NoMaster

@@ -22,25 +22,25 @@ use tracing::{info, warn};
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 /// How long opensm must run before the failure count is reset.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
-/// When to send a second SIGHUP. The first one can be lost if it arrives while opensm sweeps and has already
-/// read the file. The second one costs only a sweep.
+/// Delay before SIGHUP is sent a second time. The first signal can be lost if it arrives while opensm sweeps
+/// and has already read the file. The second one costs only a sweep.
 const SIGNAL_REPEAT_DELAY: Duration = Duration::from_secs(3);
 const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredOpensm {
-    /// Content of our section of the partitions file.
+    /// Text of Ferroband's section of opensm's partitions file.
     pub members: String,
-    /// Serial number of `members`; 0 if the cluster daemon has not set them yet.
+    /// Serial number of `members`; 0 if the cluster daemon has not written `members` yet.
     pub serial: i64,
-    /// Highest serial that opensm may load, because all hosts have written it.
+    /// Highest serial that opensm may load: all hosts have written it to their partitions files.
     pub signal: i64,
     /// Value of the node's label `ferroband.io/subnet-manager`, which selects the port.
     pub port: String,
     /// Port GUIDs of all nodes on which Ferroband runs opensm.
     pub own_ports: BTreeSet<Guid>,
-    /// The serials `written` and `signalled` of the object's status. An earlier daemon may have reported
-    /// them.
+    /// The serials `written` and `signalled` in the status of the SubnetManagerHost, as this or an earlier
+    /// daemon reported them.
     pub reported: (i64, i64),
 }
 
@@ -82,7 +82,7 @@ pub struct OpensmSupervisor {
 }
 
 impl OpensmSupervisor {
-    /// `ports` returns the port for the value of the node's label.
+    /// `ports` selects the port for opensm from the value of the node's label `ferroband.io/subnet-manager`.
     pub fn new(
         program: OpensmProgram,
         ports: impl Fn(&str) -> Result<SmPort, String> + Send + 'static,
@@ -139,7 +139,8 @@ impl OpensmSupervisor {
                 status.problem = Some(self.fault(
                     FaultCode::InvalidConfig,
                     problem,
-                    "set the label's value to an existing device, or leave it empty to use the first port with a link",
+                    "set the node label ferroband.io/subnet-manager to an existing device, or to `true` for \
+                     the first port with a link",
                 ));
             }
             (Ok(port), Ok(_)) => self.ensure_running(port, desired, now),
@@ -197,7 +198,7 @@ impl OpensmSupervisor {
         let (text, changed) = self.file.update_file(&table).map_err(to_problem)?;
         if changed {
             info!(serial = desired.serial, "partitions file written");
-            // A later daemon restores this copy if the file is broken.
+            // Saves a copy of the file. A later daemon restores the copy if it finds the file broken.
             ferroband_partition::opensm::write_partitions_file(&self.good_copy(), &text)
                 .map_err(to_problem)?;
         }
@@ -222,7 +223,8 @@ impl OpensmSupervisor {
             self.process.take().into_iter().for_each(OpensmHandle::stop);
         }
         let retry_due = self.retry_at.is_none_or(|until| now >= until);
-        // opensm may start only after every host has the file and all managed ports are known.
+        // opensm may start only after all hosts have written their partitions files and all managed ports are
+        // known.
         let may_start = desired.serial > 0 && desired.signal > 0 && retry_due;
         let check_master = self
             .master_checked_at
@@ -302,7 +304,7 @@ impl OpensmSupervisor {
         }
     }
 
-    /// Sends SIGHUP if opensm may load a newer file.
+    /// Sends SIGHUP if opensm may load a newer partitions file than the one that it has loaded.
     fn signal_reload(
         &mut self,
         desired: &DesiredOpensm,

@@ -32,21 +32,21 @@ impl GuidClaimClient {
         Self { client, node }
     }
 
-    /// Claims the GUID that a pod requests for a function. The GUID must be in the configured range and
-    /// unused.
+    /// Claims the GUID that a pod requests for a virtual function. The GUID must be in the configured range
+    /// and unused.
     pub async fn claim(&self, network: &str, guid: Guid, function: PciAddress) -> Result<(), Fault> {
         let refuse = |cause: String| {
             Fault::new(
                 FaultCode::InvalidConfig,
                 format!("network {network}"),
                 cause,
-                "remove the GUID from the annotation: every function has its own",
+                "remove the GUID from the pod's annotation; the virtual function then keeps its own GUID",
             )
         };
         let range = self.guid_range().await?;
         if !range.contains(guid) {
             return Err(refuse(format!(
-                "GUID {guid} is outside the range {} to {}",
+                "GUID {guid} is outside the configured range {} to {}",
                 range.first, range.last
             )));
         }
@@ -72,7 +72,7 @@ impl GuidClaimClient {
                 return Ok(());
             }
         }
-        Err(refuse(format!("GUID {guid} could not be claimed: too many conflicting writes")))
+        Err(refuse(format!("cannot claim GUID {guid}: other nodes keep changing the same GuidBlock")))
     }
 
     /// Returns the permanent GUID of a function. If the function has not claimed one yet, claims a free GUID
@@ -92,7 +92,7 @@ impl GuidClaimClient {
                 Some(Err(update)) => update,
                 None => {
                     return Err(fault(
-                        "the range is exhausted",
+                        "all GUIDs of the range are claimed",
                         "enlarge the range in the ConfigMap ib-kubernetes-config",
                     ));
                 }
@@ -101,7 +101,10 @@ impl GuidClaimClient {
                 return Ok(update.guid);
             }
         }
-        Err(fault("too many conflicting writes", "no action needed; retried automatically"))
+        Err(fault(
+            "cannot claim a GUID: other nodes keep changing the same GuidBlock",
+            "no action needed; retried automatically",
+        ))
     }
 
     /// Reads the GUID range from ib-kubernetes' ConfigMap, or else from the daemon's environment.

@@ -41,7 +41,7 @@ impl GuidLeases {
         self.lease_by_member.retain(|name, _| !NodePartitionsState::is_member_of(name, container, ifname));
     }
 
-    /// Whether any lease is used by no member.
+    /// Whether at least one lease is used by no member.
     pub fn has_unused(&self) -> bool {
         self.release_after.keys().any(|lease| !self.is_used(lease))
     }
@@ -114,7 +114,7 @@ mod tests {
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + Duration::from_secs(120)).is_empty());
         assert_eq!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD), [lease]);
-        // Once a sandbox has used a lease, the grace period no longer applies.
+        // A lease that a sandbox has used can be released when the sandbox is gone, without a grace period.
         leases.add("c1.net1", lease);
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD).is_empty());

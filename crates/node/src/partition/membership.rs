@@ -20,7 +20,7 @@ use tracing::debug;
 
 /// How long an ADD waits for membership. The kubelet allows an ADD two minutes.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(45);
-/// How often the port's P_Key table is read.
+/// How often the port's P_Key table is read while an ADD waits for membership.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
 /// Implements [`PartitionMembership`] with this node's NodePartitions object.
@@ -131,8 +131,9 @@ impl NodePartitionMembership {
         if unmanaged {
             return Ok(None);
         }
-        // The P_Key table may still contain the same key for an earlier pod, which is about to be removed. So
-        // the table counts only after the cluster daemon has observed our member.
+        // The P_Key table may still contain the same key from an earlier pod, which the subnet manager is
+        // about to remove. So the table is checked only after the cluster daemon has observed this pod's
+        // member.
         let observed = wait.member_name.as_ref().is_none_or(|name| {
             let generation = self.sync.state().first_generation(name);
             status
@@ -142,10 +143,13 @@ impl NodePartitionMembership {
         let pending_reason = || match waiting {
             Some(waiting) if waiting.message.is_empty() => "the subnet manager is being updated".to_owned(),
             Some(waiting) => {
-                format!("{} attempts failed, last error: {}", waiting.attempts, waiting.message)
+                format!(
+                    "{} attempts to update the subnet manager failed, last error: {}",
+                    waiting.attempts, waiting.message
+                )
             }
-            None if !observed => "the cluster daemon has not processed it yet".to_owned(),
-            None => "the subnet manager is configured, but the port's P_Key table does not contain it yet"
+            None if !observed => "the cluster daemon has not processed the membership yet".to_owned(),
+            None => "the subnet manager is configured, but the key is not in the port's P_Key table yet"
                 .to_owned(),
         };
         if !observed || waiting.is_some() {
@@ -159,7 +163,7 @@ impl NodePartitionMembership {
                 if !has_key {
                     return Ok(Some(pending_reason()));
                 }
-                // A function that still has a key of an earlier pod must not be used yet.
+                // A virtual function that still has the P_Key of an earlier pod must not be used yet.
                 let is_function = matches!(wait.request.port, RequestedPort::Function { .. });
                 let stale =
                     port.pkeys.iter().find(|key| key.base() != 0x7fff && Some(key.value()) != expected);
@@ -308,17 +312,26 @@ fn no_guid_fault(request: &PodPartitionRequest, key: PKeyBase) -> Fault {
     Fault::new(
         FaultCode::PortNotReady,
         format!("network {}", request.network),
-        format!("the port of {} has no GUID, so it cannot be a member of partition {key}", request.ifname),
-        "check that the function has a GUID (ip link show) and that its driver is bound",
+        format!(
+            "the port of interface {} has no GUID, so it cannot be a member of partition {key}",
+            request.ifname
+        ),
+        "check that the virtual function has a GUID (ip link show) and that its driver is bound",
     )
 }
 
 fn timeout_fault(pod: &PodRef, request: &PodPartitionRequest, reason: &str) -> Fault {
     let what = match request.key {
         Some(key) => {
-            format!("partition {key} for {} of pod {pod}, network {}", request.ifname, request.network)
+            format!(
+                "partition {key} for interface {} of pod {pod}, network {}",
+                request.ifname, request.network
+            )
         }
-        None => format!("function for {} of pod {pod}, network {}", request.ifname, request.network),
+        None => format!(
+            "virtual function for interface {} of pod {pod}, network {}",
+            request.ifname, request.network
+        ),
     };
     Fault::new(
         FaultCode::PortNotReady,

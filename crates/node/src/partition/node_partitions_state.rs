@@ -14,7 +14,7 @@ pub struct NodePartitionsState {
 }
 
 impl NodePartitionsState {
-    /// Key of a member in the object's spec.
+    /// Key of a member in `spec.members` of NodePartitions: `<container ID>.<interface>`.
     pub fn member_name(container: &str, ifname: &str) -> String {
         format!("{container}.{ifname}")
     }
@@ -174,10 +174,10 @@ mod tests {
         state.add_member("c1.net1", member("0000:3b:00.2", &guid.to_string()));
         assert!(
             !state.update_functions(&BTreeMap::from([(here, Some(Guid::new(0)))])),
-            "a sandbox is being set up"
+            "a function that a member uses keeps its GUID"
         );
         state.remove_members("c1", None);
         assert!(state.update_functions(&BTreeMap::from([(here, Some(Guid::new(0)))])));
-        assert!(state.spec().functions.is_empty(), "it was released and has no GUID of its own");
+        assert!(state.spec().functions.is_empty(), "an unused function without a GUID is removed");
     }
 }

@@ -58,7 +58,7 @@ impl NodePartitionsSync {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the writer write the state. Called after a member was added or removed.
+    /// Wakes the writer ([`Self::run_writer`]). Called after a member was added or removed.
     pub fn notify_changed(&self) {
         self.changed.notify_one();
     }
@@ -154,7 +154,7 @@ impl NodePartitionsSync {
                     info!(
                         members = object.spec.members.len(),
                         sandboxes = alive.len(),
-                        "restored partition members"
+                        "partition members restored from NodePartitions"
                     );
                     return self.state().restore(&object, &alive);
                 }

@@ -82,7 +82,7 @@ impl RequestedGuids {
         let releasable = self.leases().list_releasable(&function_guids, Instant::now());
         for lease in releasable {
             if let Err(error) = self.claims.release(lease).await {
-                debug!(error = %error_chain(&error), guid = %lease.1, "cannot release the GUID yet");
+                debug!(error = %error_chain(&error), guid = %lease.1, "cannot release the GUID, retrying");
                 return;
             }
             info!(function = %lease.0, guid = %lease.1, "GUID released");

@@ -58,7 +58,7 @@ async fn retry_all(
         match release {
             Ok(release) => releases.push(release),
             // An unreadable file is kept for inspection and not retried.
-            Err(e) => warn!(error = %error_chain(&e), "cannot read a pending release"),
+            Err(e) => warn!(error = %error_chain(&e), "cannot read a pending release file, skipping it"),
         }
     }
     // The releases run concurrently, so that the allocator writes them in one batch.

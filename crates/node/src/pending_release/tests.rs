@@ -15,7 +15,7 @@ use std::{
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// A store that keeps only the number of entries of the last written block.
+/// A block store that keeps only the number of entries of the last written block.
 #[derive(Clone, Default)]
 struct CountingBlockStore(Arc<AtomicUsize>);
 

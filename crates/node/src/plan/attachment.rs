@@ -83,7 +83,7 @@ pub fn build_resolved(
     {
         return Err(no_device_fault(&network, resource));
     }
-    // The call's runtimeConfig applies to the default network only.
+    // The runtimeConfig of the CNI call applies to the default network only.
     let mut values = if default { input.runtime_config.clone() } else { serde_json::Map::new() };
     values.extend(capability::from_selection(selection));
     let info_file = device_info::cni_file_for_plugin(&network, input.container, &ifname);

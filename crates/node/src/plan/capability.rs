@@ -9,7 +9,7 @@ use ferroband_attach::plan::AttachmentDevice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Returns what the pod's annotation requests from a network, by name of the capability.
+/// Returns the values that the pod's annotation sets for a network's plugins, by name of the capability.
 pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     let mut values = Map::new();
     let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));

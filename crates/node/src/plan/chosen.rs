@@ -9,7 +9,7 @@ use ferroband_api::{
 use ferroband_model::{Fault, FaultCode};
 use std::path::{Path, PathBuf};
 
-/// A network that a pod selects by a definition, with its CNI configuration.
+/// A network that a pod selects, with the CNI configuration from its definition or from a file.
 #[derive(Clone, Debug)]
 pub struct ResolvedNetwork {
     pub selection: NetworkSelection,
@@ -37,7 +37,8 @@ impl ResolvedNetwork {
     fn find_in_files(selection: &NetworkSelection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {
         let broken = |path: &Path, cause: String| {
             let what = format!("network {}", selection.display_name());
-            let cause = format!("while searching files for its configuration: {}: {cause}", path.display());
+            let cause =
+                format!("cannot read {}, which may be its CNI configuration: {cause}", path.display());
             Fault::new(FaultCode::InvalidConfig, what, cause, "repair or remove that file")
         };
         for folder in folders {
@@ -56,7 +57,7 @@ impl ResolvedNetwork {
             FaultCode::InvalidConfig,
             format!("network {}", selection.display_name()),
             format!(
-                "its NetworkAttachmentDefinition has no configuration, and no file in {} has its name",
+                "its NetworkAttachmentDefinition has no spec.config, and no CNI file in {} has its name",
                 searched.join(", ")
             ),
             "set spec.config of the NetworkAttachmentDefinition, or install the file on every node",

@@ -60,12 +60,13 @@ pub fn find_default_network(folder: &Path) -> Result<DefaultNetwork, Fault> {
     Err(Fault::new(
         FaultCode::NoDefaultNetwork,
         format!("directory {}", folder.display()),
-        "no CNI configuration to wrap",
+        "no CNI configuration that Ferroband can wrap",
         "install the cluster's network plugin; the pod is retried automatically",
     ))
 }
 
-/// Reads the default network at `path`. If `path` is a directory, see [`find_default_network`].
+/// Reads the default network from the file `path`. If `path` is a directory, searches it with
+/// [`find_default_network`].
 pub fn read_default_network(path: &Path) -> Result<DefaultNetwork, Fault> {
     if path.is_dir() {
         return find_default_network(path);

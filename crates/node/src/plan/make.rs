@@ -17,9 +17,9 @@ use std::collections::HashSet;
 /// Everything that a plan is computed from, except the pod's devices.
 #[derive(Debug)]
 pub struct PlanInput<'a> {
-    /// The pod. Its addresses are stored under this UID.
+    /// The pod. Its UID identifies the owner of the addresses that are assigned to it.
     pub pod: &'a PodRef,
-    /// What the pod's object in the API server contains.
+    /// Annotations and other fields of the pod's object in the API server.
     pub facts: &'a PodFacts,
     pub container: &'a str,
     /// `CNI_IFNAME`: the interface of the default network.
@@ -82,8 +82,8 @@ pub fn requested_networks(
     Ok(RequestedNetworks { default, cluster_wide: policy.cluster_wide_networks(namespace)?, networks })
 }
 
-/// Returns the position and network of the pod's interface `ifname`, for a plugin that only knows the name. A
-/// name that belongs to no network is that of the default interface.
+/// Returns the position and network of the pod's interface `ifname`, for a plugin that only knows the name.
+/// If no network has this interface, `ifname` counts as the default interface.
 pub fn find_interface(requested: &RequestedNetworks, ifname: &str) -> SpiderpoolInterface {
     let networks = requested.cluster_wide.iter().chain(&requested.networks).enumerate();
     let named = networks.map(|(at, selection)| {
@@ -148,7 +148,7 @@ fn check_unique_ifnames(attachments: &[Attachment]) -> Result<(), Fault> {
                 FaultCode::NameTaken,
                 format!("network {}", attachment.network),
                 format!("interface {} is requested twice", attachment.ifname),
-                "choose another interface name in the annotation",
+                "give each network in the pod's annotation a different interface name",
             ));
         }
     }

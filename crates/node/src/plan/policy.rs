@@ -93,7 +93,7 @@ impl NetworkAccessPolicy {
                 global.join(", ")
             ),
             format!(
-                "correct the annotation {NETWORKS}, or ask the administrator to make that namespace global"
+                "correct the annotation {NETWORKS}, or ask for the network's namespace to be made global"
             ),
         ))
     }

@@ -51,6 +51,6 @@ fn several_gateways(v4: bool) -> Fault {
         FaultCode::InvalidAnnotation,
         format!("annotation {NETWORKS}"),
         format!("more than one {family} default-route; ECMP is not supported"),
-        "keep only one, and recreate the pod",
+        "keep only one gateway of this address family, and recreate the pod",
     )
 }

@@ -1,4 +1,5 @@
-//! Builds the steps of an attachment, one for each plugin, except `rdma` after `ib-sriov`.
+//! Builds the steps of an attachment, one for each plugin. An `rdma` plugin after `ib-sriov` has no step of
+//! its own.
 
 use ferroband_attach::plan::{PlanStep, StepKind, VfStep};
 use ferroband_model::{Fault, FaultCode};

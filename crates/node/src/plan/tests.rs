@@ -285,7 +285,7 @@ fn ib_sriov_is_built_in_and_includes_the_rdma_device() {
     assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
     assert_eq!((vf.isolation, &tuning.kind), (Some(true), &StepKind::Foreign));
     assert_eq!(planned.ip_requests.len(), 1);
-    // The first plan took the pod's only device.
+    // The first plan took the pod's only device, so a second plan must fail.
     let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
@@ -343,7 +343,7 @@ fn only_one_network_per_family_has_the_default_route() {
     ] {
         assert_eq!(routes(wrong).unwrap_err().code, FaultCode::InvalidAnnotation);
     }
-    // Gateways in different annotations conflict, too.
+    // A gateway in the networks annotation and one in the default-network annotation must conflict, too.
     let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
     facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
     let networks = [("a", ipoib()), ("b", ipoib())];
@@ -406,7 +406,7 @@ fn default_network_is_the_first_that_is_not_a_meta_plugin() {
     put("10-flannel.conflist", json!({"name": "cbr0"}));
     assert_eq!(types(&find_default_network(dir.path()).unwrap().network), ["portmap", "tuning"]);
 
-    // A partially written file is an error, because the next file is another network.
+    // A partially written file must be an error, because the next file is another network.
     fs::write(dir.path().join("10-flannel.conflist"), "{").unwrap();
     let fault = find_default_network(dir.path()).unwrap_err();
     assert!(fault.what.contains("10-flannel.conflist"), "{fault}");

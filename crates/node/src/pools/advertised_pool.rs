@@ -123,7 +123,7 @@ impl<'a> AdvertisedPoolBuilder<'a> {
         }
         for (owner, addresses) in &claimed {
             let devices = addresses.join(", ");
-            let cause = format!("{devices} already in {owner}; a device is in one pool only");
+            let cause = format!("{devices} already assigned to {owner}; a device is in one pool only");
             self.add_problem(pool, "selectors", cause);
         }
         if devices.is_empty() && claimed.is_empty() && !excluded.is_empty() {

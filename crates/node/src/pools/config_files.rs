@@ -30,7 +30,7 @@ pub struct PoolSources {
     pub paths: Vec<PathBuf>,
     pub node: String,
     pub defaults: PoolDefaults,
-    /// Pools that are built in or from the command line. Files and policies take precedence.
+    /// Built-in pools and pools from the command line. Files and policies take precedence.
     pub pools: Vec<DevicePool>,
     /// Pools from SR-IOV policies; `None` if this daemon does not configure adapters. Files take precedence.
     pub policies: Option<watch::Receiver<Arc<Vec<DevicePool>>>>,
@@ -142,7 +142,7 @@ pub async fn watch_pool_config(
         configured.send_if_modified(|previous| {
             let changed = **previous != current;
             for problem in current.problems.iter().filter(|problem| !previous.problems.contains(problem)) {
-                warn!(%problem, "problem in the device configuration");
+                warn!(%problem, "problem in the device pool configuration");
             }
             if changed {
                 *previous = Arc::new(current);
@@ -150,7 +150,7 @@ pub async fn watch_pool_config(
             changed
         });
         let policies = async {
-            // The sender is only dropped when the daemon stops, so wait for `stop` in that case.
+            // `changed` fails only if the sender is dropped because the daemon stops. Then wait for `stop`.
             let changed = match &mut sources.policies {
                 Some(policies) => policies.changed().await.is_ok(),
                 None => false,
@@ -182,7 +182,7 @@ async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
         };
         if let Err(e) = watched.await {
             let interval = RESYNC_INTERVAL.as_secs();
-            warn!(error = %error_chain(&e), "cannot watch the configuration, reading it every {interval} s");
+            warn!(error = %error_chain(&e), "cannot watch the pool files, reading them every {interval} s");
             time::sleep(RESYNC_INTERVAL).await;
         }
     }

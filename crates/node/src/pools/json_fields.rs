@@ -65,7 +65,7 @@ impl JsonFields {
         self.remaining.get(&key.to_lowercase()).is_some_and(|(_, value)| !value.is_null())
     }
 
-    /// Whether any of `keys` is present, even with null: the operator writes an empty list as null.
+    /// Whether at least one of `keys` is present, even with null: the operator writes an empty list as null.
     pub fn contains_any(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.remaining.contains_key(&key.to_lowercase()))
     }

@@ -8,7 +8,7 @@ use super::{
 use ferroband_model::ResourceName;
 use serde_json::Value;
 
-/// Values for entries that do not set them.
+/// Default values for pools in a configuration file that do not set them.
 #[derive(Clone, Debug)]
 pub struct PoolDefaults {
     /// Prefix of resource names in a `resourceList`. The upstream plugin has a command line flag for it.

@@ -39,7 +39,7 @@ impl PfVfRange {
 }
 
 fn parse_index(text: &str) -> Option<usize> {
-    // `parse` alone would accept a sign.
+    // `parse` alone would accept a leading `+`.
     text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse().ok())?
 }
 

@@ -31,11 +31,11 @@ pub enum DevicePoolKind {
     Functions(FunctionPool),
 }
 
-/// Selection of the functions of a pool.
+/// Selectors and options of a pool whose devices are PCI functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionPool {
     pub class: DeviceClass,
-    /// A function belongs to the pool if any selector matches.
+    /// A function belongs to the pool if at least one selector matches.
     pub selectors: Vec<DeviceSelector>,
     /// Do not report NUMA nodes to the kubelet.
     pub exclude_topology: bool,

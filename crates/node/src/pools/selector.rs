@@ -7,11 +7,11 @@ use crate::discover::{Inventory, InventoryFunction};
 /// the list must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSelector {
-    /// Vendor ids: `15b3`.
+    /// PCI vendor ids, for example `15b3`.
     pub vendors: Vec<String>,
-    /// Device ids: `1018`.
+    /// PCI device ids, for example `1018`.
     pub devices: Vec<String>,
-    /// Drivers: `mlx5_core`.
+    /// Kernel drivers, for example `mlx5_core`.
     pub drivers: Vec<String>,
     pub pci_addresses: Vec<String>,
     pub acpi_indexes: Vec<String>,
@@ -19,7 +19,7 @@ pub struct DeviceSelector {
     pub pf_names: Option<Vec<PfVfRange>>,
     /// PCI addresses of physical functions, with VF ranges.
     pub root_devices: Option<Vec<PfVfRange>>,
-    /// Link types of the interface: `infiniband`.
+    /// Link types of the interface, for example `infiniband`.
     pub link_types: Vec<String>,
     /// P_Keys, compared with the first entry of the function's P_Key table.
     pub pkeys: Vec<String>,

@@ -111,7 +111,7 @@ fn take_pf_vf_ranges(
         match PfVfRange::parse(entry) {
             Some(range) => list.push(range),
             None => {
-                let cause = format!("`{entry}` is not NAME or NAME#LIST; example of a list: 0,3-5,7");
+                let cause = format!("`{entry}` must be NAME or NAME#LIST, for example ibs1#0,3-5,7");
                 problems.add(&format!("{}[{index}]", fields.path_of(key)), cause);
             }
         }
@@ -126,7 +126,7 @@ fn take_additional_info(
     let path = fields.path_of("additionalInfo");
     let Some(value) = fields.take("additionalInfo") else { return Ok(BTreeMap::new()) };
     serde_json::from_value(value).map_err(|e| {
-        problems.add(&path, format!("must be an object of objects by PCI address or `*`: {e}"));
+        problems.add(&path, format!("must be an object that maps PCI addresses or `*` to objects: {e}"));
         InvalidEntry
     })
 }

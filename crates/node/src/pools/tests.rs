@@ -50,7 +50,8 @@ fn unknown_keys_are_reported_and_ignored() {
     let text =
         r#"{"resourceList":[{"resourceName":"r","selectors":{"pfName":["ibs1"],"isRdma":true}}],"x":1}"#;
     let (pools, problems) = advertise(text, &node(4));
-    // Port B matches as well as the four virtual functions of A, because B has no virtual functions.
+    // The unknown key `pfName` selects nothing, so port B matches in addition to the four virtual functions
+    // of A.
     assert_eq!(device_ids(&pools[0]).len(), 5);
     assert!(problems[0].starts_with("f.json: resourceList[0].selectors.pfName: unknown"), "{problems:?}");
     assert!(problems[1].starts_with("f.json: x: unknown"), "{problems:?}");
@@ -61,7 +62,7 @@ fn unknown_keys_are_reported_and_ignored() {
 fn vf_ranges_of_a_physical_function_are_selected() {
     assert_eq!(selected(r#"{"pfNames":["ibs1#0,2-3"]}"#), [vf_address(0), vf_address(2), vf_address(3)]);
     assert_eq!(selected(r#"{"rootDevices":["0000:3B:00.0#1"]}"#), [vf_address(1)]);
-    // With two entries for one physical function, the upstream plugin ignores the second.
+    // Two entries for one physical function both apply. The upstream plugin ignores the second.
     assert_eq!(selected(r#"{"pfNames":["ibs1#0","ibs1#3"]}"#), [vf_address(0), vf_address(3)]);
     assert_eq!(
         selected(r#"[{"pfNames":["ibs1#3"]},{"pciAddresses":["0000:3b:00.2"]}]"#),
@@ -292,7 +293,8 @@ fn shared_pools_exclude_functions_of_sriov_pools() {
         files.sort();
         assert_eq!(files, ["uverbs0", "uverbs1", "uverbs4", "uverbs5"]);
     }
-    // The SR-IOV pool is removed from the files while a pod holds one of its functions.
+    // The SR-IOV pool is removed while a pod holds one of its functions. Shared pools must not get this
+    // function.
     let (pools, _) =
         build_advertised_pools(&configured[1..], &node(4), &BTreeSet::from([vf_address(0)]), &|_| true);
     let has = |name: &str| pools[0].files.iter().any(|file| file.path.ends_with(name));
@@ -326,7 +328,7 @@ fn directories_are_read_and_an_invalid_file_keeps_its_last_content() {
     assert_eq!(names(&sources), (vec!["a.b/one".to_owned(), "a.b/two".to_owned()], 1));
     put("b.json", &pool("three"));
     assert_eq!(names(&sources), (vec!["a.b/one".to_owned(), "a.b/three".to_owned()], 1));
-    // The operator's ConfigMap has one key per node.
+    // The operator's ConfigMap has one key per node. The file of this node, n1, must be used alone.
     put("n1", &pool("mine"));
     put("n2", &pool("yours"));
     assert_eq!(names(&sources), (vec!["a.b/mine".to_owned()], 0));

@@ -41,7 +41,7 @@ pub(super) fn serve_connection(mut channel: Channel, handler: &CniHandler, runti
         // The permissions of the socket's directory already exclude other users. This check also covers a
         // connection that root passed to another process.
         Ok(uid) => return warn!(uid, "rejected a CNI call from a non-root user"),
-        Err(e) => return warn!(error = %e, "cannot read the peer's credentials"),
+        Err(e) => return warn!(error = %e, "rejected a CNI call: cannot read the caller's credentials"),
     }
     if let Err(e) = serve_messages(&mut channel, handler, runtime) {
         debug!(error = %e, "CNI connection failed");
@@ -97,7 +97,7 @@ fn handle_request(
                     DaemonReply::Plan(plan)
                 }
                 Err(fault) => {
-                    warn!(%fault, "planning failed");
+                    warn!(%fault, "cannot plan the attachments of the pod");
                     handler.report_failure(call.pod.as_ref(), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
@@ -195,7 +195,7 @@ fn handle_request(
             match runtime.block_on(handler.release(container, ifname)) {
                 Ok(()) => DaemonReply::Done,
                 Err(fault) => {
-                    info!(%fault, "release postponed");
+                    info!(%fault, "release failed; the CNI plugin stores it for a retry");
                     DaemonReply::Fault(fault)
                 }
             }

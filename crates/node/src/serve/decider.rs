@@ -115,7 +115,7 @@ impl CniHandler {
             built => built?,
         };
         for warning in planned.ip_requests.iter().flat_map(|request| request.ipam.warnings()) {
-            warn!(%warning, "ipam configuration");
+            warn!(%warning, "a setting of the ipam configuration has no effect");
         }
         self.check_parents(&planned.plan)?;
         planned.plan.membership = self.partitions.begin_add(&planned.plan, &call.container)?;
@@ -323,7 +323,7 @@ impl CniHandler {
     }
 }
 
-/// Whether any network gets its addresses from SpiderIPPool objects.
+/// Whether at least one network gets its addresses from SpiderIPPool objects.
 fn uses_pool_objects(default: &DefaultNetworkChoice, networks: &[ResolvedNetwork]) -> bool {
     let default = match default {
         DefaultNetworkChoice::Resolved(network) => Some(network.as_ref()),
@@ -353,7 +353,7 @@ fn caches_not_synced(waiting: &str) -> Fault {
     Fault::new(
         FaultCode::ApiUnavailable,
         "node daemon",
-        format!("cache not complete yet: {waiting}"),
+        format!("the cache of {waiting} is not synced yet"),
         "the pod is retried automatically; check that the API server is up and that `ferroband crds apply` was run",
     )
 }

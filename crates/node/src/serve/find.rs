@@ -154,6 +154,6 @@ fn no_network_fault(selection: &NetworkSelection) -> Fault {
         FaultCode::NoNetworkFound,
         format!("network {namespace}/{name}"),
         format!("cannot find a network-attachment-definition ({name}) in namespace ({namespace})"),
-        "create it, or correct the annotation k8s.v1.cni.cncf.io/networks; the pod starts automatically once it exists",
+        "create this definition, or correct the annotation k8s.v1.cni.cncf.io/networks; the pod is retried",
     )
 }

@@ -29,8 +29,8 @@ pub trait PartitionMembership: Send + Sync {
     /// unknown sandboxes.
     fn remove_sandbox(&self, container: &str, interface: Option<&str>);
 
-    /// Returns the marks of ib-kubernetes for the networks annotation, each with the index of its attachment.
-    /// Empty if partitions are unmanaged.
+    /// Returns the fields that ib-kubernetes would set in the networks annotation, each with the index of its
+    /// attachment. Empty if partitions are unmanaged.
     fn annotation_marks(&self, plan: &Plan) -> Vec<(usize, IbKubernetesMark)> {
         let _ = plan;
         Vec::new()

@@ -321,12 +321,12 @@ fn missing_network_is_named_reported_once_and_found_once_created() {
     assert_eq!((&event["reason"], &event["type"]), (&json!("NoNetworkFound"), &json!("Warning")));
     assert_eq!(event["involvedObject"]["uid"], "uid-a");
     assert!(event["message"].as_str().unwrap().contains("default/ib"), "{event}");
-    // The kubelet retries continuously, but only one event is written.
+    // The kubelet retries continuously, but only one event must be written.
     node.add_fault("a");
     node.add_fault("a");
     assert_eq!(node.api.list_calls().iter().filter(|call| call.contains("events")).count(), 1);
 
-    // A new definition is in the API server but not yet in the cache.
+    // A definition that is in the API server but not yet in the cache must be found.
     node.api.insert_object(&format!("{NADS}/ib"), definition("ib", "ib0"));
     add(&mut node.connect(), "a");
 }
@@ -513,11 +513,11 @@ fn closed_socket_accepts_no_calls_but_finishes_running_ones() {
     assert!(!running.wait_idle(Duration::from_millis(50)), "an ADD is running");
     assert!(matches!(send_request(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
     drop(channel);
-    // The accept thread releases the slot that it acquired for the next call.
+    // The accept thread must also release the slot that it acquired for the next call.
     assert!(running.wait_idle(Duration::from_secs(5)));
     let late = UnixStream::connect(&node.path);
     if let Ok(stream) = late {
-        // The connection may still be accepted into the backlog, but it gets no answer.
+        // The connection may still be accepted into the backlog, but it must get no answer.
         let mut channel = Channel::from(stream);
         let _ = channel.send(&DaemonRequest::Status);
         channel.recv::<DaemonReply>().unwrap_err();

@@ -59,7 +59,8 @@ impl CniHandler {
         }
     }
 
-    /// Probes the addresses after the ADD, on a separate thread, and reports problems.
+    /// Probes the addresses after the ADD, on a separate thread. Reports duplicates as events on the pod and
+    /// logs unreachable gateways.
     pub(super) fn probe_in_background(
         &self,
         plan: &Plan,
@@ -80,8 +81,8 @@ impl CniHandler {
                         warn!(%fault, "duplicate address detected");
                         runtime.block_on(events.clone().warn(pod.clone(), fault));
                     } else {
-                        // Many RDMA networks have no reachable gateway, so this is no warning. Users who
-                        // depend on one enable enforcement.
+                        // Many RDMA networks have no reachable gateway, so this is not a warning. Users who
+                        // depend on a gateway can set the detection mode to `enforce`.
                         info!(%fault, "gateway not reachable");
                     }
                 }
@@ -91,7 +92,7 @@ impl CniHandler {
         if let Err(e) =
             std::thread::Builder::new().name("probe".to_owned()).stack_size(256 << 10).spawn(probe)
         {
-            warn!(error = %e, "cannot start the probe thread");
+            warn!(error = %e, "cannot start the thread for ARP/NDP probes");
         }
     }
 

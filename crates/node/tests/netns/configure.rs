@@ -145,12 +145,12 @@ fn functions_are_created_once_with_stable_guids_and_removed_with_the_policy() {
         let guids: Vec<_> = vfs.iter().map(|vf| vf.guid.unwrap().to_string()).collect();
         assert!(guids.iter().all(|guid| guid.starts_with("02:")), "{guids:?}");
         assert_eq!(node.advertised(), [("spidernet.io/r".parse().unwrap(), 12)]);
-        // Reconciling the same spec again writes nothing.
+        // Reconciling the same spec again must write nothing.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(12));
         assert!(round.ready.is_empty());
         assert_eq!(node.sysfs_snapshot(), after_creation);
-        // Functions that are removed and recreated after a reboot have the same GUIDs.
+        // Functions that are removed and recreated after a reboot must have the same GUIDs.
         node.reconcile(json!({}));
         assert_eq!(node.sysfs_snapshot(), before, "deleting the policy restores the node");
         assert_eq!(node.advertised(), []);
@@ -175,12 +175,14 @@ fn pods_keep_their_functions_until_they_are_gone() {
         let node = ConfiguratorFixture::new("default");
         node.reconcile(spec(8));
         node.allocate_to_pod("0000:86:00.7", "u1"); // function 5
-        // With fewer functions, the host is not changed and no pod has to be evicted; only the pool shrinks.
+        // If the policy requests fewer functions, the host is not changed and no pod has to be evicted; only
+        // the pool shrinks.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(4));
         assert!(round.holders.is_empty());
         assert_eq!((node.sysfs_snapshot(), node.advertised()[0].1), (after_creation.clone(), 4));
-        // With more functions, the pod that holds one has to be evicted. Until then, nothing is advertised.
+        // If the policy requests more functions, the pod that holds one has to be evicted. Until then,
+        // nothing is advertised.
         let (round, _) = node.reconcile(spec(12));
         assert_eq!(
             round.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
@@ -200,19 +202,20 @@ fn restarted_daemon_completes_interrupted_work() {
     in_own_netns(|| {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
-        // The daemon is killed after the functions were created and before their GUIDs were set.
+        // Simulates a daemon that is killed after the functions were created and before their GUIDs were set.
         let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(4)).unwrap());
         let round = node.configurator.prepare(&desired).unwrap();
         node.configurator.apply_ready(&round);
         assert_eq!(node.configurator.prepare(&desired).unwrap().observed.adapters[0].vfs.len(), 4);
-        // The daemon is killed while it configures one function, which then has no driver.
+        // Simulates a daemon that is killed while it configures a function, which then has no driver. The
+        // next daemon must complete the configuration.
         node.configurator.hardware.unbind_driver("0000:86:00.3".parse().unwrap()).unwrap();
         assert_eq!(node.advertised(), [], "incomplete functions are not advertised");
         let (round, faults) = node.reconcile(spec(4));
         assert_eq!(faults, [] as [&str; 0]);
         assert!(round.observed.adapters[0].vfs.iter().all(|vf| vf.driver.is_some() && vf.guid.is_some()));
-        // The daemon is killed after the functions were removed and before the record of their original state
-        // was.
+        // Simulates a daemon that is killed after it removed the functions and before it deleted the record
+        // of their original state. The next daemon must delete the record.
         node.configurator.hardware.set_vf_count(pf, 0).unwrap();
         node.reconcile(json!({}));
         assert!(node.configurator.original_states.read_all().unwrap().is_empty());
@@ -280,7 +283,8 @@ fn vf_count_and_link_type_are_changed_through_firmware_and_reboot() {
             (0, 0, 32),
             "{faults:?}"
         );
-        // Without the firmware plugin, the fault names both numbers.
+        // If the firmware plugin is disabled, the fault must name the requested and the supported number of
+        // functions.
         let mut without = spec(64);
         without["system"] = json!({"disablePlugins": ["mellanox"]});
         let (_, faults) = node.reconcile(without);
@@ -317,7 +321,7 @@ fn rdma_mode_is_changed_once_and_persisted() {
     });
 }
 
-/// Runs only if the kernel has no RDMA support. The kernel of the `vm` test tier has it.
+/// Does nothing if the kernel supports RDMA, as that of the `vm` test tier does.
 // Case: operator C64
 #[test]
 fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {

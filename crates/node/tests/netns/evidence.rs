@@ -245,15 +245,16 @@ async fn only_allocations_of_provably_gone_sandboxes_are_released() {
     let gone = node.folder.path().join("netns/gone");
     node.add_journal("gone", "this-boot", gone.to_str().unwrap(), &unknown_id);
     // The path is outside the runtime's directory. In the daemon's mount namespace, it may be a different
-    // directory, so a missing file proves nothing.
+    // directory, so a missing file does not prove that the sandbox is gone.
     node.add_journal("elsewhere", "this-boot", "/nowhere/gone", &unknown_id);
     node.add_journal("reused", "this-boot", other.to_str().unwrap(), &unknown_id);
-    // The file exists but no namespace is mounted on it, as the daemon sees it without mount propagation.
+    // The file exists but no namespace is mounted on it, as the daemon sees it without mount propagation. The
+    // allocation must be kept.
     let half = node.folder.path().join("netns/half");
     std::fs::write(&half, "").unwrap();
     node.add_journal("half", "this-boot", half.to_str().unwrap(), &unknown_id);
-    // A path in /proc contains a PID of the runtime's PID namespace, which is another process or none in the
-    // daemon's.
+    // The PID in a /proc path is valid only in the runtime's PID namespace. In the daemon's, it is another
+    // process or none, so the allocation must be kept.
     node.add_journal("process", "this-boot", "/proc/self/ns/net", &unknown_id);
     for uid in ["alive", "rebooted", "gone", "elsewhere", "reused", "half", "process"] {
         node.add_pod(uid);
@@ -287,7 +288,7 @@ async fn allocation_without_a_journal_is_released_only_if_pod_and_namespaces_lac
     ]);
     node.add_pod("pod");
     // The pod `lingers` was force-deleted: its object is gone, but its processes run until the kubelet stops
-    // them.
+    // them, so its address must be kept.
     let (path, _) = node.add_namespace("lingers");
     let inside = Netns::open(&path).unwrap();
     assert_ne!(
@@ -384,7 +385,7 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     block.entries.insert(1, serde_json::from_value(entry).unwrap());
     node.blocks.apply_watched(block.clone(), ResourceVersion("7".into()));
 
-    // The restored backup contains neither allocation.
+    // etcd is restored from a backup that contains neither allocation.
     block.entries.clear();
     *node.server.0.0.lock().unwrap() = Some((block.clone(), 1));
     node.blocks.begin_list();

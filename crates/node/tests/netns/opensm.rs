@@ -126,7 +126,8 @@ fn opensm_starts_once_all_hosts_have_the_file_and_loads_allowed_serials() {
     assert_eq!(daemon.step(&mut first, 1), state("running"));
     assert_eq!(first.reported, (1, 1));
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // The next change is written to the file at once. It reaches the P_Key tables when opensm may load it.
+    // The next change must be written to the file at once, and reach the P_Key tables when opensm may load
+    // it.
     let mut next = DesiredOpensm {
         reported: first.reported,
         ..desired_members(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1)
@@ -138,7 +139,7 @@ fn opensm_starts_once_all_hosts_have_the_file_and_loads_allowed_serials() {
     daemon.step(&mut next, 1);
     node.wait_for_pkeys(0, &[0x8006, 0x7fff]);
     node.wait_for_pkeys(1, &[0x8005, 0x7fff]);
-    // Reconciling the same state again has no effect.
+    // Reconciling the same state again must have no effect.
     daemon.step(&mut next, 3);
     sleep(Duration::from_millis(500));
     let before = node.sweeps();
@@ -157,7 +158,7 @@ fn restarted_daemon_adopts_the_running_opensm() {
     first.step(&mut desired, 1);
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
     let (pid, sweeps) = (first.supervisor.pid(), node.sweeps());
-    // The daemon is killed without cleaning up.
+    // Simulates a daemon that is killed without cleaning up, so opensm keeps running.
     drop(first);
     let mut second = node.start_supervisor();
     assert_eq!(second.step(&mut desired, 1), state("running"));
@@ -167,7 +168,7 @@ fn restarted_daemon_adopts_the_running_opensm() {
     }
     sleep(Duration::from_millis(300));
     assert_eq!(node.sweeps(), sweeps, "the fabric was not disturbed");
-    // The new daemon applies further changes to the adopted opensm.
+    // The new daemon must apply further changes to the adopted opensm.
     let mut next =
         DesiredOpensm { reported: desired.reported, ..desired_members(&[(6, node.ports[0])], 2, 2) };
     second.step(&mut next, 1);
@@ -184,7 +185,8 @@ fn killed_opensm_is_restarted_with_backoff() {
     for round in 0..2 {
         let pid = daemon.supervisor.pid().unwrap();
         kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        // The kernel takes a moment to end the process.
+        // The kernel takes a moment to end the process, so wait until the supervisor notices that opensm has
+        // exited.
         let until = Instant::now() + Duration::from_secs(10);
         let (status, problem) = loop {
             let status = daemon.step(&mut desired, 0);
@@ -218,7 +220,7 @@ fn missing_program_is_reported_with_a_remedy_and_found_once_installed() {
     std::os::unix::fs::symlink(found.unwrap(), &file).unwrap();
     assert_eq!(daemon.step(&mut desired, 11), state("running"));
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // A missing port is reported, and the running opensm is not stopped.
+    // A missing port must be reported, and the running opensm must not be stopped.
     let mut nowhere = DesiredOpensm { port: "other".to_owned(), ..desired.clone() };
     let (status, problem) = daemon.step(&mut nowhere, 1);
     assert!(status == "running" && problem.contains("\"other\""), "{status} {problem}");
@@ -232,7 +234,7 @@ fn modified_partitions_file_is_restored_also_by_a_restarted_daemon() {
     let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
     daemon.step(&mut desired, 1);
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // A partition of the administrator outside our markers is kept.
+    // A partition that the administrator defines outside Ferroband's markers must be kept.
     let with_admin_partition = format!("storage=0x0100: ALL=limited;\n{}", node.file());
     fs::write(&path, with_admin_partition).unwrap();
     daemon.step(&mut desired, 1);
@@ -270,7 +272,7 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
         "{problem}"
     );
     assert_eq!(daemon.supervisor.pid(), None, "opensm is not started");
-    // The cluster daemon now lists the port of the other opensm as managed.
+    // The cluster daemon now lists the port of the other opensm as managed, so opensm must start beside it.
     let mut known =
         DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..desired.clone() };
     assert_eq!(daemon.step(&mut known, 11), state("running"));
@@ -298,7 +300,7 @@ fn node_that_loses_its_label_stops_only_its_own_opensm() {
     daemon.step(&mut desired, 1);
     let pid = daemon.supervisor.pid().unwrap();
     let other = node.bed.start_opensm(1, 0).unwrap();
-    // A daemon that has just started stops an opensm that an earlier daemon started.
+    // A daemon that has just started must stop the opensm that an earlier daemon started, and no other.
     let mut daemon = node.start_supervisor();
     let status = daemon.supervisor.reconcile(None, Instant::now());
     assert_eq!((status.state.as_str(), status.written), ("stopped", 0));

@@ -49,8 +49,8 @@ fn released_guid_is_not_reused_immediately() {
     let (slice, mut blocks) = (slice(0x200, 0x2ff), BTreeMap::new());
     let first = allocate(&slice, &mut blocks, &vf("n", 0)).unwrap();
     release(&mut blocks, first);
-    // In an empty block, the search starts at the first GUID again. While any GUID is claimed, GUIDs are
-    // assigned in the same order as in ib-kubernetes.
+    // An empty block assigns its first GUID again. While at least one GUID is claimed, the search starts
+    // after the highest claimed GUID, as in ib-kubernetes, so a released GUID must be reused last.
     let first_kept = allocate(&slice, &mut blocks, &vf("n", 1)).unwrap();
     let released = allocate(&slice, &mut blocks, &vf("n", 2)).unwrap();
     let third = allocate(&slice, &mut blocks, &vf("n", 3)).unwrap();

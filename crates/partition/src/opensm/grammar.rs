@@ -19,7 +19,7 @@ pub struct PartitionsFile {
 /// One statement: a partition and some of its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStatement {
-    /// Name before the equals sign.
+    /// Name of the partition, before the first equals sign of the statement.
     pub name: String,
     /// The P_Key without the membership bit.
     pub number: u16,
@@ -29,7 +29,7 @@ pub struct PartitionStatement {
     pub ipoib: bool,
     /// Member ports by GUID.
     pub members: Vec<(Guid, Membership)>,
-    /// Groups of ports, such as `ALL` and `SELF`.
+    /// Port groups that are members, such as `ALL` and `SELF`.
     pub groups: Vec<(String, Membership)>,
 }
 
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
     for (number, line) in text.lines().enumerate() {
         if line.len() > MAX_LINE_LENGTH {
             return Err(wrong(format!(
-                "line {} has {} characters; opensm truncates it",
+                "line {} has {} characters, more than {MAX_LINE_LENGTH}; opensm truncates long lines",
                 number + 1,
                 line.len()
             )));
@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
         })?);
     }
     if statements.is_empty() {
-        return Err(wrong("it is empty; opensm would put every port into one partition".to_owned()));
+        return Err(wrong("it is empty; opensm would make all ports full members of 0x7fff".to_owned()));
     }
     if !bare.trim_end().ends_with(';') {
         return Err(wrong("the last statement is not terminated by ;".to_owned()));
@@ -94,9 +94,9 @@ fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
             ("ipoib", None) => statement.ipoib = true,
             ("defmember", Some(value)) => default = value.parse()?,
             ("rate" | "mtu" | "sl" | "scope" | "Q_Key" | "TClass" | "FlowLabel", Some(value)) => {
-                parse_c_number(value).ok_or_else(|| format!("{flag:?} is not a number"))?;
+                parse_c_number(value).ok_or_else(|| format!("value of flag {flag:?} is not a number"))?;
             }
-            _ => return Err(format!("unknown flag {flag:?}")),
+            _ => return Err(format!("unknown partition flag {flag:?}")),
         }
     }
     for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
@@ -112,18 +112,21 @@ fn parse_statement(text: &str) -> Result<PartitionStatement, String> {
                 // than 16 digits may have been truncated.
                 let digits = guid.strip_prefix("0x").filter(|digits| digits.len() == 16);
                 let guid = digits.and_then(|digits| digits.parse().ok());
-                statement.members.push((guid.ok_or_else(|| format!("{port:?} is not a GUID"))?, kind));
+                statement
+                    .members
+                    .push((guid.ok_or_else(|| format!("{port:?} is not a GUID of 0x and 16 digits"))?, kind));
             }
         }
     }
     Ok(statement)
 }
 
-/// Rejects 0, which opensm replaces by a number of its own, and more than 15 bits, which opensm truncates.
+/// Parses a P_Key without the membership bit. Rejects 0, which opensm replaces by a number of its own, and
+/// numbers of more than 15 bits, which opensm truncates.
 fn parse_partition_number(text: &str) -> Result<u16, String> {
     let number = parse_c_number(text).and_then(|number| u16::try_from(number).ok());
     let number = number.filter(|number| (1..=PKey::DEFAULT.base()).contains(number));
-    number.ok_or_else(|| format!("{text:?} is not a P_Key"))
+    number.ok_or_else(|| format!("{text:?} is not a P_Key from 0x0001 to 0x7fff"))
 }
 
 /// Parses a number as `strtoull` with base 0 does.

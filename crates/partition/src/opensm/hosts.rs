@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// State of an opensm instance.
+/// Capabilities and problems of an opensm instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpensmHostStatus {
     /// Whether opensm programs the virtual ports of SR-IOV functions.
@@ -21,7 +21,7 @@ pub trait OpensmHost: Send + Sync {
     /// Name of the host, for messages.
     fn name(&self) -> String;
 
-    /// Current state of the host's opensm.
+    /// Capabilities and problems of the host's opensm. By default, no virtualization and no problem.
     fn status(&self) -> OpensmHostStatus {
         OpensmHostStatus::default()
     }
@@ -29,10 +29,10 @@ pub trait OpensmHost: Send + Sync {
     /// Reads the partitions file. Returns `None` if it does not exist.
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;
 
-    /// Writes the desired memberships to the partitions file. opensm does not read it yet.
+    /// Writes the desired memberships to the partitions file, without a signal to opensm.
     fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Makes opensm read the file. Has no effect on a standby.
+    /// Makes opensm read the partitions file. Has no effect on a standby.
     fn signal(&self) -> BoxFuture<'_, Result<(), Error>>;
 }
 
@@ -111,7 +111,7 @@ impl Opensm {
             let Some(text) = text? else {
                 // Without a file opensm makes every port a full member of the default partition.
                 (fabric.open, fabric.stale) = (Some(true), true);
-                fabric.warnings.push(format!("{}: no partitions file", host.name()));
+                fabric.warnings.push(format!("{}: the partitions file does not exist", host.name()));
                 fabric.members = MembershipTable::default();
                 continue;
             };
@@ -133,7 +133,7 @@ impl Opensm {
                         fabric.members = common.collect();
                         fabric
                             .warnings
-                            .push(format!("{}: partitions file differs from the other hosts", host.name()));
+                            .push(format!("{}: partitions file differs from another host's", host.name()));
                     }
                 }
                 Err(error) => {

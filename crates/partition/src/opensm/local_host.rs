@@ -1,4 +1,4 @@
-//! The opensm on this host.
+//! The partitions file of the opensm on this host.
 
 use super::hosts::OpensmHost;
 use super::{partitions_file, render};
@@ -39,8 +39,9 @@ impl LocalOpensmHost {
     /// Updates Ferroband's section of the file and preserves the rest. Returns the new text and whether it changed.
     pub fn update_file(&self, desired: &MembershipTable) -> Result<(String, bool), Error> {
         let existing = partitions_file::read_partitions_file(&self.path)?;
-        // Someone broke, emptied or removed the file, so the fabric may be open already. Restore the last text that
-        // Ferroband wrote, including the parts of others.
+        // If someone else made the file invalid or removed it, opensm may already have made every port a full
+        // member of the default partition. Restore the last text that Ferroband wrote, including the
+        // partitions of others.
         let invalid = existing.as_deref().is_none_or(|text| super::parse(text).is_err());
         let last_written = self.last_written.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let fallback = last_written.filter(|_| invalid);

@@ -26,7 +26,7 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
         PKeyBase::new(statement.number).is_some_and(|key| desired.members(key).next().is_some())
     }) {
         let problem = format!(
-            "partition {:#06x} is used by Ferroband and also defined outside of its section ({:?})",
+            "partition {:#06x} of Ferroband is also defined outside of Ferroband's section, as {:?}",
             conflict.number, conflict.name
         );
         return Err(Error::UnsafePartitionsFile { problem });
@@ -70,7 +70,7 @@ fn foreign_part(text: &str) -> Result<String, Error> {
             END_MARKER if in_section => in_section = false,
             BEGIN_MARKER | END_MARKER => {
                 let problem =
-                    "section markers are out of order; remove Ferroband's section manually".to_owned();
+                    "markers of Ferroband's section are out of order; remove the section manually".to_owned();
                 return Err(Error::UnsafePartitionsFile { problem });
             }
             _ if in_section => {}
@@ -82,7 +82,7 @@ fn foreign_part(text: &str) -> Result<String, Error> {
     }
     if in_section {
         return Err(Error::UnsafePartitionsFile {
-            problem: "Ferroband's section has no end marker; remove it manually".to_owned(),
+            problem: "Ferroband's section has no end marker; remove the section manually".to_owned(),
         });
     }
     Ok(preserved)

@@ -79,7 +79,7 @@ fn failing_partition_does_not_block_others() {
     let wait = reconciler.next_retry(now).unwrap();
     let again = reconciler.start_batches(now + wait, PER_PARTITION);
     assert_eq!(again.len(), 1);
-    // A retry is the same request, without a removal before it.
+    // The retry must repeat the same request, and not remove the members before.
     assert_eq!(again[0].changes, batches[0].changes);
 }
 
@@ -120,7 +120,8 @@ fn old_list_does_not_override_newer_results() {
     reconciler.finish_batch(&batch, &Ok(()), now);
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
-    // The result of a list that is requested after the batch is used: the subnet manager has lost its state.
+    // A list that is requested after the batch must be used. This one shows that the subnet manager has lost
+    // the member, so the member must be sent again.
     let mark = reconciler.begin_list();
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
@@ -140,7 +141,8 @@ fn changes_during_downtime_are_reconciled() {
 }
 
 proptest! {
-    /// Any sequence of changes, responses, losses and lists converges once the subnet manager responds.
+    /// After any sequence of changes, responses, lost requests and lists, the memberships in the subnet
+    /// manager must become the desired ones once it responds.
     #[test]
     fn any_sequence_converges(steps in proptest::collection::vec((0_u8..6, 1_u16..4, 1_u64..8), 0..80)) {
         let mut reconciler = PartitionReconciler::default();
@@ -160,7 +162,7 @@ proptest! {
                 1 => desired.remove(key(k), Guid::new(g)),
                 2 => in_flight.extend(reconciler.start_batches(now, PER_PARTITION)),
                 3 => for (position, batch) in in_flight.drain(..).enumerate() {
-                    // The request is applied with a response, applied without a response, or not applied.
+                    // The request is applied and answered, applied without an answer, or lost.
                     match (position as u64 + g) % 3 {
                         0 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &Ok(()), now); }
                         1 => { apply(&mut actual, &batch); reconciler.finish_batch(&batch, &timed_out(), now); }
@@ -168,7 +170,7 @@ proptest! {
                     }
                 },
                 4 => { let mark = reconciler.begin_list(); reconciler.record_list(mark, actual.clone(), false); }
-                // The subnet manager loses its state.
+                // The subnet manager loses all memberships.
                 _ => { actual = MembershipTable::default(); }
             }
             reconciler.set_desired(desired.clone(), ownership());

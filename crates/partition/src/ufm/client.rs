@@ -1,4 +1,4 @@
-//! HTTP client with credentials and deadlines.
+//! HTTP client for UFM, with credentials and deadlines.
 
 use super::{UfmClientSettings, UfmLogin, tls};
 use crate::{Error, SettingError};
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Time limit for the TCP connection.
+/// Time limit for establishing the TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for a whole request, including the connection and the response body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);

@@ -15,18 +15,18 @@ use std::time::Duration;
 /// Maximum number of GUIDs in one request. The URL path of a removal contains all of them.
 const MAX_GUIDS_PER_REQUEST: usize = 200;
 
-/// A UFM server.
+/// A UFM server, whose partitions are managed through its REST API.
 pub struct Ufm {
     client: UfmClient,
 }
 
 impl Ufm {
-    /// Creates a client. Sends nothing.
+    /// Creates a client without connecting to the server.
     pub fn new(settings: &UfmClientSettings) -> Result<Self, SettingError> {
         Ok(Self { client: UfmClient::new(settings)? })
     }
 
-    /// Sets the time limit for a request.
+    /// Replaces the default time limit of 15 seconds for each request.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { client: self.client.with_timeout(timeout) }
     }
@@ -44,7 +44,7 @@ impl Ufm {
         let mut fabric = response::parse_partitions(body);
         // UFM's opensm always programs virtual ports.
         fabric.virtualization = Some(true);
-        // Not every version has this endpoint, and nothing depends on it.
+        // Not every UFM version has this endpoint. Without it, default management keys are not reported.
         if let Ok(configuration) = self.client.request(Method::GET, "/app/smconf", None).await
             && configuration.is_success()
             && let Some(body) = configuration.body.as_object()
@@ -88,7 +88,7 @@ impl Ufm {
         if response.status != 404 {
             return Err(self.client.rejected(&request, &response));
         }
-        // Status 404 means that this version does not create partitions implicitly.
+        // Status 404 means that this UFM version does not create a partition with its first member.
         self.create(key).await?;
         let response = self.client.request(Method::POST, "/resources/pkeys", Some(body)).await?;
         if response.is_success() { Ok(()) } else { Err(self.client.rejected(&request, &response)) }
@@ -110,7 +110,8 @@ impl Ufm {
         let response = self.client.request(Method::DELETE, &path, None).await?;
         match response.status {
             200..300 => return Ok(()),
-            // Older versions only support the action below, which also reports whether the partition exists.
+            // Older UFM versions only support the action below, which also reports whether the partition
+            // exists.
             404 | 405 | 501 => {}
             _ => {
                 return Err(self
@@ -124,7 +125,7 @@ impl Ufm {
         if response.is_success() || self.are_removed(key, guids, response.status).await? {
             return Ok(());
         }
-        Err(self.client.rejected(&format!("remove members of {}", format_pkey(key)), &response))
+        Err(self.client.rejected(&format!("removal of members from {}", format_pkey(key)), &response))
     }
 
     /// Checks after a failed removal whether none of the GUIDs is a member. UFM deletes a partition with its
@@ -135,7 +136,7 @@ impl Ufm {
         }
         let path = format!("/resources/pkeys/{}?guids_data=true", format_pkey(key));
         let response = self.client.request(Method::GET, &path, None).await?;
-        // For a missing partition, some versions return 404 and others an empty object.
+        // For a missing partition, some UFM versions return 404 and others an empty object.
         if response.status == 404 || response.body.as_object().is_some_and(serde_json::Map::is_empty) {
             return Ok(true);
         }
@@ -164,8 +165,8 @@ impl SubnetManager for Ufm {
     }
 
     fn rate_limits(&self) -> RateLimits {
-        // UFM rewrites its file and sweeps the fabric for every request, so changes are collected before they
-        // are sent.
+        // UFM rewrites its partitions file and sweeps the fabric for every request, so changes are collected
+        // before they are sent.
         RateLimits { window: Duration::from_millis(100), interval: Duration::ZERO, max_in_flight: 8 }
     }
 }

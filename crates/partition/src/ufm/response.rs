@@ -13,18 +13,18 @@ pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     for (text, partition) in body {
         let number = text.parse::<PKey>().map(PKey::base);
         if number == Ok(PKey::DEFAULT.base()) {
-            // UFM reports this since version 6.19. It is unknown for older versions.
+            // UFM reports the membership type of the default partition since version 6.19.
             fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
             continue;
         }
         let Some(key) = number.ok().and_then(PKeyBase::new) else {
-            fabric.warnings.push(format!("invalid P_Key {text:?}"));
+            fabric.warnings.push(format!("UFM lists a partition with an invalid P_Key: {text:?}"));
             continue;
         };
         for member in partition.get("guids").and_then(Value::as_array).into_iter().flatten() {
             let guid = member.get("guid").and_then(Value::as_str).and_then(parse_guid);
             let Some(guid) = guid else {
-                fabric.warnings.push(format!("{key} has a member with an invalid GUID: {member}"));
+                fabric.warnings.push(format!("partition {key} has a member with an invalid GUID: {member}"));
                 continue;
             };
             let limited = member.get("membership").and_then(Value::as_str) == Some("limited");

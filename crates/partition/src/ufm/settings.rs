@@ -8,7 +8,7 @@ use std::fmt;
 pub struct UfmClientSettings {
     /// `http` or `https`.
     pub schema: &'static str,
-    /// Host name or IP address.
+    /// Host name or IP address of the UFM server.
     pub address: String,
     /// TCP port; 443 for https and 80 for http if not configured.
     pub port: u16,
@@ -21,15 +21,15 @@ pub struct UfmClientSettings {
 /// How the client authenticates to UFM.
 #[derive(Clone, PartialEq)]
 pub enum UfmLogin {
-    /// `UFM_USERNAME` and `UFM_PASSWORD`.
+    /// HTTP basic authentication with `UFM_USERNAME` and `UFM_PASSWORD`.
     Basic {
         /// Value of `UFM_USERNAME` or `UFM_USER`.
         user: String,
         password: String,
     },
-    /// `UFM_TOKEN`.
+    /// Access token of UFM's REST API (`UFM_TOKEN`).
     Token(String),
-    /// `UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM format.
+    /// TLS client certificate (`UFM_CLIENT_CERTIFICATE` and `UFM_CLIENT_KEY`, in PEM format).
     Certificate {
         /// Certificate of the client, with its chain.
         chain: String,
@@ -86,7 +86,7 @@ impl UfmClientSettings {
         Ok(settings)
     }
 
-    /// Path prefix of the REST API, which depends on the kind of credentials.
+    /// Path prefix of the REST API: `/ufmRestV3` with a token, otherwise `/ufmRest`.
     pub fn path_prefix(&self) -> &'static str {
         match self.login {
             UfmLogin::Token(_) => "/ufmRestV3",

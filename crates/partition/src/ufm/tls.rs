@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Checks that the certificates and keys can be parsed.
+/// Checks that the certificates and the key in the settings can be parsed.
 pub(super) fn check(settings: &UfmClientSettings) -> Result<(), SettingError> {
     client_config(settings).map(drop)
 }

@@ -10,8 +10,8 @@ async fn invalid_foreign_section_blocks_writes() {
     let ports = consecutive_guids(1);
     let fabric = OpensmTestbed::new(&ports).unwrap();
     let manager = fabric.start_opensm(0, 0).unwrap();
-    // The foreign part of the file is invalid, and opensm has opened the fabric already. Ferroband must not guess a
-    // fix.
+    // The administrator's part of the file is invalid. Ferroband must report this and not change the file,
+    // because it cannot know what was intended.
     fs::write(&manager.partitions, "Default=0x7fff: ALL, SELF=full;\nstorage=0x0100: nonsense;\n").unwrap();
     let before = fs::read_to_string(&manager.partitions).unwrap();
     let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(1));
@@ -21,7 +21,7 @@ async fn invalid_foreign_section_blocks_writes() {
     })
     .await;
     assert_eq!(fs::read_to_string(&manager.partitions).unwrap(), before);
-    // The administrator corrects the file.
+    // After the administrator corrects the file, the partitions of both must be programmed.
     fs::write(&manager.partitions, "Default=0x7fff: ALL, SELF=full;\nstorage=0x0100: ALL=limited;\n")
         .unwrap();
     wait_for_pkeys(&fabric, ports[0], |keys| keys.contains(&0x8005) && keys.contains(&0x0100)).await;
@@ -39,7 +39,8 @@ async fn broken_file_is_repaired_within_one_list_period() {
     for broken in ["", "# nothing\n", "Default=0x7fff: ALL=full;\nfb0005=0x5: 0xnonsense;\n"] {
         fs::write(&manager.partitions, broken).unwrap();
         manager.send_sighup().unwrap();
-        // The file may have been repaired before opensm read it; otherwise the fabric was open for a moment.
+        // Whether or not opensm has read the broken file before it is repaired, the ports must have the
+        // desired P_Keys in the end.
         wait_for_pkeys(&fabric, ports[0], |keys| keys.contains(&0x8005) && keys.contains(&0x7fff)).await;
         wait_for_pkeys(&fabric, ports[1], |keys| keys == [0x7fff]).await;
         wait_until("the file is repaired", || {
@@ -58,7 +59,7 @@ async fn full_pkey_table_is_logged_by_opensm() {
     let fabric = OpensmTestbed::new(&ports).unwrap();
     let manager = fabric.start_opensm(0, 0).unwrap();
     let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
-    // The node daemon would reject this; the reconciler has no such limit.
+    // The node daemon rejects more P_Keys than fit into the table of a port. The reconciler sends them all.
     fixture.set_desired((1..=70).map(|number| (key(number), ports[0], Full)).collect());
     wait_for_pkeys(&fabric, ports[0], |keys| keys.len() == 64).await;
     wait_until("opensm logs the error", || manager.log().contains("ERR 0512")).await;

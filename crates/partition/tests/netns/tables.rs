@@ -22,7 +22,7 @@ async fn pkey_is_added_and_removed_quickly() {
     fixture.set_desired(MembershipTable::default());
     let gone = wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x7fff]).await;
     println!("added after {took:?}, removed after {gone:?}");
-    // The goal is one second on an idle host.
+    // The goal is one second on an idle host. The limit is higher, because the test host may be busy.
     assert!(took < Duration::from_secs(4) && gone < Duration::from_secs(4), "{took:?} {gone:?}");
 }
 
@@ -68,7 +68,7 @@ async fn port_linked_later_gets_its_pkey() {
     wait_until("no pending changes", || fixture.handle.lock().pending_changes().is_empty()).await;
     fabric.console_command("ReLink \"P0\"[1]").unwrap();
     let end = Instant::now() + Duration::from_secs(60);
-    // The table cannot be read while the port is unlinked.
+    // Reading the table fails until the port is linked again, so errors are retried.
     while !fabric.pkey_table(ports[0]).is_ok_and(|keys| keys.contains(&0x8005)) {
         assert!(Instant::now() < end);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -91,7 +91,7 @@ async fn two_fabrics_do_not_interfere() {
     wait_for_pkeys(&two, ports[0], |keys| keys == [0x8006, 0x7fff]).await;
 }
 
-/// Debian's opensm does not support virtual ports.
+/// Debian's opensm does not program virtual ports, which must be reported.
 // Case: partitions 80
 #[tokio::test]
 async fn opensm_without_virtualization_is_detected() {

@@ -14,7 +14,7 @@ async fn partitions_are_unchanged_after_a_takeover() {
             return;
         }
     }
-    panic!("the other opensm never became master");
+    panic!("the standby opensm never became master");
 }
 
 /// The P_Key tables before and after the master is killed; `None` if the standby did not take over.

@@ -80,7 +80,7 @@ fn ufm(simulator: &UfmSimulator) -> Arc<dyn SubnetManager> {
     Arc::new(Ufm::new(&settings(&simulator.client_env())).unwrap().with_timeout(Duration::from_secs(2)))
 }
 
-/// The members of a partition in the simulator.
+/// GUIDs of the members of a partition in the simulated UFM.
 fn members(simulator: &UfmSimulator, key: u16) -> Vec<u64> {
     let partitions = simulator.partitions();
     partitions.get(&key).map(|members| members.keys().map(|guid| guid.value()).collect()).unwrap_or_default()

@@ -20,7 +20,7 @@ async fn each_partition_gets_one_request_with_its_own_members() {
     let adds = simulator.calls_matching("POST /ufmRest/resources/pkeys");
     assert_eq!(adds.len(), 2);
     let body = &adds.iter().find(|call| call.body["pkey"] == "0x03E8").unwrap().body;
-    // ib-kubernetes sends exactly the same body.
+    // The body must be the same as that of ib-kubernetes.
     assert_eq!(
         *body,
         json!({"pkey": "0x03E8", "index0": true, "ip_over_ib": true, "membership": "full",
@@ -44,7 +44,7 @@ async fn limited_members_are_added_separately() {
     assert_eq!(kinds, [false, true]);
     let adds = simulator.calls_matching("POST");
     assert_eq!(adds.len(), 2, "one request per membership type");
-    // Changing limited to full works as well.
+    // A limited member must become a full member when this is desired.
     fixture.set_desired(&[(5, POOL + 1), (5, POOL + 2)]);
     fixture.wait_converged().await;
     assert!(simulator.partitions()[&5].values().all(|member| member.full));
@@ -65,7 +65,7 @@ async fn other_status_codes_and_explicit_creation_are_supported() {
         fixture.wait_converged().await;
         assert_eq!(members(&simulator, 5), [POOL + 1]);
         assert_eq!(simulator.calls_matching("/pkeys/add").len(), 1);
-        // A second member is added to the partition that now exists.
+        // The partition exists now. A second member must be added to it.
         fixture.set_desired(&[(5, POOL + 1), (5, POOL + 2)]);
         fixture.wait_converged().await;
         assert_eq!(members(&simulator, 5), [POOL + 1, POOL + 2]);
@@ -85,7 +85,7 @@ async fn removing_an_absent_member_succeeds() {
             let fixture = UfmReconcilerFixture::start(ufm(&simulator));
             fixture.set_desired(&[(5, POOL + 1), (5, POOL + 2), (6, POOL + 3)]);
             fixture.wait_converged().await;
-            // An administrator removes a member before Ferroband does.
+            // An administrator removes a member first. The removal by Ferroband must then succeed as well.
             let other = removed_by_hand(&simulator).await;
             assert!(other);
             fixture.set_desired(&[]);
@@ -106,7 +106,7 @@ async fn removed_by_hand(simulator: &UfmSimulator) -> bool {
     let batch =
         ferroband_partition::PartitionBatch { changes: [(key(5), change)].into(), desired: Arc::default() };
     hand.apply(batch.clone()).await.unwrap();
-    // The member is already absent when it is removed again.
+    // The second removal must succeed, although the member is already absent.
     hand.apply(batch).await.is_ok()
 }
 
@@ -178,7 +178,7 @@ async fn restart_after_a_kill_adds_nothing_twice() {
     let first = UfmReconcilerFixture::start(ufm(&simulator));
     first.set_desired(&[(5, POOL + 1)]);
     wait_until("the member is added", || members(&simulator, 5) == [POOL + 1]).await;
-    // The first instance is killed before it records the success. The next instance reads the same objects.
+    // The first instance is killed before it records the success. The next one has the same desired members.
     drop(first);
     let next = UfmReconcilerFixture::start(ufm(&simulator));
     next.set_desired(&[(5, POOL + 1)]);

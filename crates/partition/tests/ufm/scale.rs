@@ -24,7 +24,8 @@ async fn five_hundred_pods_need_few_requests() {
     assert!(calls <= 10 * 4, "{calls} calls for 10 partitions");
 }
 
-/// 100,000 GUIDs in 1,000 partitions with FERROBAND_SOAK, 2,000 in 100 otherwise.
+/// Uses 100,000 GUIDs in 1,000 partitions if the environment variable FERROBAND_SOAK is set, otherwise 2,000
+/// GUIDs in 100 partitions.
 #[tokio::test]
 async fn full_resync_takes_less_than_a_minute() {
     let soak = std::env::var_os("FERROBAND_SOAK").is_some();
@@ -51,7 +52,7 @@ async fn full_resync_takes_less_than_a_minute() {
     let first = start.elapsed();
     let there: usize = simulator.partitions().values().map(BTreeMap::len).sum();
     assert_eq!(there, usize::from(partitions) * each as usize);
-    // UFM loses its state and is listed again.
+    // UFM restarts without its partitions. All members must be added again.
     simulator.go_down();
     simulator.come_up(false);
     let start = Instant::now();

@@ -14,7 +14,8 @@ async fn try_observe(variables: &BTreeMap<String, String>) -> Result<(), String>
     ufm.observe().await.map(drop).map_err(|error| error.to_string())
 }
 
-/// The exact command of UFM's documentation. The single quotes prevent the expansion, so the certificate names no host.
+/// Creates the certificate with the exact command of UFM's documentation. Its single quotes prevent the
+/// expansion of `${UFM_ADDRESS}`, so the certificate names no host.
 #[tokio::test]
 async fn certificate_from_the_documented_command_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +42,8 @@ async fn only_the_pinned_certificate_is_accepted() {
     let error = try_observe(&variables).await.unwrap_err();
     assert!(error.contains("certificate"), "{error}");
     assert!(simulator.calls().len() <= 2, "no request was sent to an untrusted server");
-    // Without a configured certificate the system's roots apply, which do not include this server.
+    // Without a configured certificate, the system's roots apply. They do not include this server's
+    // certificate.
     variables.remove("UFM_CERTIFICATE");
     assert!(try_observe(&variables).await.is_err());
 }

@@ -43,7 +43,7 @@ impl SimMachine {
         self.remove_unused_netns_dirs()
     }
 
-    /// Builds the RDMA device of a function, with the function's current GUIDs and newly allocated numbers.
+    /// Builds the RDMA device of a function, with the function's current GUIDs and new device numbers.
     fn new_device(&self, id: FunctionId) -> Result<SimRdmaDevice, Error> {
         let view = self.function_view(id)?;
         let mut numbers = NumberAllocator::from_state(&self.state);

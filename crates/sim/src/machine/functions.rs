@@ -122,10 +122,10 @@ impl SimMachine {
             None => {}
         }
         match view.function.driver_override.as_deref() {
-            // The driver does not exist.
+            // The simulated host only has the adapter's own driver and vfio-pci.
             _ if !own_driver && driver != VFIO_DRIVER => refuse(Errno::ENOENT),
             Some(only) if only != driver => refuse(Errno::ENODEV),
-            // The driver does not support the device ID.
+            // vfio-pci only binds functions whose `driver_override` names it.
             None if !own_driver => refuse(Errno::ENODEV),
             _ => self.attach_driver(id, driver),
         }
@@ -146,7 +146,7 @@ impl SimMachine {
         let driver = view.function.driver_override.clone().unwrap_or_else(|| view.hca.driver.clone());
         match driver == view.hca.driver || driver == VFIO_DRIVER {
             true => self.attach_driver(id, &driver),
-            // The driver does not exist, so the probe has no effect.
+            // The simulated host has no such driver, so the probe has no effect.
             false => Ok(()),
         }
     }

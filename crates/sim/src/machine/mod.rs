@@ -42,7 +42,7 @@ pub(crate) struct SimMachine {
     state: SimState,
     /// The state when it was read. `commit` writes the state only if it differs.
     committed: SimState,
-    /// Whether the dirty marker was written.
+    /// Whether this change has written the dirty marker.
     dirty: bool,
     route: RouteSocket,
     events: Vec<SimEvent>,
@@ -149,17 +149,17 @@ impl SimMachine {
         self.trees.join("begun")
     }
 
-    /// The tree of the host's namespace.
+    /// The sysfs tree of the host's network namespace.
     fn tree(&self) -> SysfsTree {
         SysfsTree::at(self.root.sys(""))
     }
 
-    /// Directory with the trees of another namespace than the host's.
+    /// Directory with the sysfs and device trees of a network namespace other than the host's.
     pub(crate) fn netns_dir(&self, netns: NetnsId) -> PathBuf {
         self.trees.join("netns").join(netns.inode.to_string())
     }
 
-    /// The tree in which a device is visible.
+    /// The sysfs tree of the network namespace that contains the device.
     fn tree_for(&self, device: &SimRdmaDevice) -> SysfsTree {
         match device.netns {
             None => self.tree(),

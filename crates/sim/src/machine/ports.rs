@@ -1,4 +1,4 @@
-//! Ports and settings of virtual functions.
+//! State, P_Keys and counters of ports, and the settings of virtual functions.
 
 use super::{SimMachine, device_error};
 use crate::state::{FunctionId, SimVf};
@@ -55,8 +55,8 @@ impl SimMachine {
                 self.tree().write_netdev(&view, device, position + 1, name)?;
             }
         }
-        // The kernel has no such event. On real hardware, the interface loses its carrier, and verbs report
-        // an asynchronous event.
+        // The kernel sends no uevent when a port changes. On real hardware, the interface loses its carrier,
+        // and verbs report an asynchronous event.
         let path = view.device_path(device);
         self.push_event("change", "infiniband", &path);
         Ok(())

@@ -16,7 +16,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The built-in profile with this name.
+    /// Returns the built-in profile with this name, if there is one.
     pub fn builtin(name: &str) -> Option<Self> {
         Self::builtins().into_iter().find(|profile| profile.name == name)
     }

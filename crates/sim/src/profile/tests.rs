@@ -85,8 +85,8 @@ fn dgx_has_one_adapter_per_gpu_switch() {
     let profile = Profile::builtin("dgx").unwrap();
     assert_eq!((profile.hcas.len(), profile.gpus.len()), (8, 8));
     for (hca, gpu) in profile.hcas.iter().zip(&profile.gpus) {
-        // The adapter and the GPU share the root port and the upstream port, but have different downstream
-        // ports.
+        // The adapter and the GPU must share the root port and the upstream port, but have different
+        // downstream ports.
         assert_eq!(hca.behind[..2], gpu.behind[..2]);
         assert_ne!(hca.behind[2], gpu.behind[2]);
         assert_eq!(hca.numa, gpu.numa);

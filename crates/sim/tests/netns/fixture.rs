@@ -31,7 +31,7 @@ impl SimNodeFixture {
         Self { netns: new_netns(), root: Root::at(directory.path()), _directory: directory }
     }
 
-    /// A node with a simulation of the default hardware.
+    /// A node with a running simulation of the default profile.
     pub fn with_simulation(seed: &str) -> Self {
         let node = Self::new();
         node.up(seed, None).unwrap();
@@ -47,7 +47,7 @@ impl SimNodeFixture {
         self.run(|| Simulation::up(&self.root, Profile::default(), options))
     }
 
-    /// Starts a simulation with other hardware.
+    /// Starts a simulation of `profile` without an uplink.
     pub fn up_with(&self, profile: Profile, seed: &str) {
         let options = SimulationOptions { seed: seed.to_owned(), uplink: None };
         self.run(|| Simulation::up(&self.root, profile, options)).unwrap();
@@ -133,7 +133,7 @@ pub fn ping(pod: &Netns, address: &str, size: u32) -> Output {
     .unwrap()
 }
 
-/// Whether at least one packet was answered.
+/// Whether at least one of the three packets of [`ping`] was answered.
 pub fn reaches(pod: &Netns, address: &str, size: u32) -> bool {
     ping(pod, address, size).status.success()
 }

@@ -130,7 +130,7 @@ fn down_is_idempotent_and_removes_everything() {
 #[test]
 fn up_recreates_interfaces_after_a_reboot() {
     let mut node = SimNodeFixture::with_simulation("node-1");
-    // Once with a /run that survives the reboot, and once without.
+    // A new namespace simulates the reboot: once with a /run that survives it, and once with an empty /run.
     for kept in [true, false] {
         node.netns = super::fixture::new_netns();
         if !kept {
@@ -146,7 +146,7 @@ fn up_recreates_interfaces_after_a_reboot() {
 
 #[test]
 fn up_and_down_work_after_an_interrupted_up() {
-    // `up` was killed after it created the interface and before it wrote the marker.
+    // The state after `up` was killed between creating the interface and writing the marker.
     let node = SimNodeFixture::with_simulation("node-1");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.up("node-9", None).unwrap();
@@ -154,14 +154,14 @@ fn up_and_down_work_after_an_interrupted_up() {
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // `up` was not interrupted, but the state was deleted afterwards.
+    // Someone deletes the state of a running simulation. `up` must create it again.
     node.up("node-1", None).unwrap();
     fs::remove_dir_all(node.root.state("")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // `up` was killed while it wrote the tree.
+    // The state after `up` was killed while it wrote the tree. The next `up` must complete it.
     fs::create_dir_all(node.root.state("sim/sys/class/infiniband")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
@@ -211,7 +211,7 @@ fn trees_can_be_moved() {
     fs::rename(&moved, node.root.base()).unwrap();
 }
 
-/// All files below a directory with inode and change time.
+/// Returns the inode and the change time of each file below a directory.
 fn snapshot(directory: &Path) -> BTreeMap<String, (u64, i64, i64)> {
     let mut files_found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {

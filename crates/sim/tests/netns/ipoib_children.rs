@@ -74,7 +74,7 @@ fn child_is_deleted_with_the_pod() {
     let pod = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     assert_eq!(node.link_names(), ["fbk7fff", "fbv0", "ibs5f0"]);
     drop(pod);
-    // The kernel deletes namespaces asynchronously.
+    // The kernel deletes namespaces asynchronously, so wait for up to five seconds.
     let gone = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         node.link_names() == ["fbk7fff", "ibs5f0"]
@@ -88,7 +88,8 @@ fn pods_reach_only_pods_of_their_partition() {
     let one = node.create_ipoib_pod(0xffff, "10.0.0.1/24");
     let _two = node.create_ipoib_pod(0x7fff, "10.0.0.2/24");
     let _other = node.create_ipoib_pod(0x8005, "10.0.0.3/24");
-    // 2044 minus the headers of IPv4 and ICMP; full and limited members share a partition.
+    // The largest payload is the MTU of 2044 minus 28 bytes of IPv4 and ICMP headers. Full and limited
+    // members of the same partition must reach each other.
     assert!(reaches(&one, "10.0.0.2", 2016));
     assert!(!reaches(&one, "10.0.0.2", 2017), "the MTU is 2044");
     assert!(!reaches(&one, "10.0.0.3", 56));

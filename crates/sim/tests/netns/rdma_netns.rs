@@ -169,7 +169,7 @@ fn devices_return_to_the_host_when_their_namespace_is_deleted() {
     });
     drop(pod);
     node.run(|| {
-        // The kernel deletes namespaces asynchronously.
+        // The kernel deletes namespaces asynchronously, so wait for up to five seconds.
         let back = (0..100).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             hardware.refresh().unwrap();

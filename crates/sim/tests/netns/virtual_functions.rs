@@ -20,7 +20,7 @@ fn guid(number: u64) -> Guid {
     Guid::new(0x0200_0000_0000_0100 + number)
 }
 
-/// Sets the GUIDs of a virtual function and rebinds it, as an operator does.
+/// Sets the GUIDs of a virtual function and rebinds its driver, so that they take effect.
 fn set_guids_and_rebind(hardware: &dyn Hardware, vf: u32) -> PciAddress {
     let pf = pci_address(PF);
     let function = pci::function(hardware.root(), pf).unwrap().unwrap().virtual_functions[vf as usize];
@@ -158,7 +158,7 @@ fn driver_binding_follows_the_rules_of_the_kernel() {
         hardware.probe_driver(function).unwrap();
         assert_eq!(driver().as_deref(), Some("mlx5_core"));
         assert_eq!(infiniband::device_names_of_function(hardware.root(), function).unwrap(), ["mlx5_1"]);
-        // Unbinding a physical function removes its virtual functions.
+        // Unbinding the driver of a physical function must remove its virtual functions.
         hardware.unbind_driver(pci_address(PF)).unwrap();
         assert!(infiniband::devices(hardware.root()).unwrap().is_empty());
         assert_eq!(pci::functions(hardware.root()).unwrap().len(), 1);
@@ -287,7 +287,7 @@ fn counters_include_vf_traffic() {
         "traffic of both pods passes the port"
     );
     node.run(|| hardware.refresh()).unwrap();
-    // Earlier traffic is not counted twice. Only a few IPv6 packets may have passed in between.
+    // Earlier traffic must not be counted twice. Only a few IPv6 packets may have passed in between.
     assert!(read("mlx5_1")["port_xmit_data"] - after.1["port_xmit_data"] < 300);
     let count = |counter: &str| SimulationChange::AddToCounter {
         device: "mlx5_1".into(),

@@ -23,11 +23,12 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let parts: Vec<&[String]> = arguments.split(|word| word == "--").collect();
     let [[listen, netns, objects], exec, nodes] = parts[..] else {
-        bail!("invalid arguments: this program is started by `cargo xtask lab up --ufm`");
+        bail!("invalid arguments: start this program with `cargo xtask lab up --ufm`");
     };
-    let [program, program_arguments @ ..] = exec else { bail!("no command to run programs on the nodes") };
+    let [program, program_arguments @ ..] = exec else { bail!("no command after the first `--`") };
     let netns = PathBuf::from(netns);
-    let listen = listen.parse().with_context(|| format!("{listen} is not a socket address"))?;
+    let listen =
+        listen.parse().with_context(|| format!("listen address {listen} is not of the form ADDRESS:PORT"))?;
     let ufm = Arc::new(UfmSimulator::start(UfmSimulatorOptions::from_document(listen, netns.clone())?)?);
     let manifest = ufm.kubernetes_objects().to_string();
     let writer = |node: &String| {
@@ -36,7 +37,8 @@ fn main() -> Result<()> {
         command
     };
     let table_writer = PKeyTableWriter::start(ufm, nodes.iter().map(writer).collect())?;
-    fs::write(objects, manifest).with_context(|| format!("cannot write {objects}"))?;
+    fs::write(objects, manifest)
+        .with_context(|| format!("cannot write the Kubernetes objects to {objects}"))?;
     while netns.exists() {
         thread::sleep(POLL_INTERVAL);
     }

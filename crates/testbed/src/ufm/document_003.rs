@@ -1,4 +1,5 @@
-//! The UFM of document 003, and the Kubernetes objects that configure a cluster for it.
+//! The UFM of document 003 (docs/walkthroughs/ai-cluster.md), and the Kubernetes objects that configure a
+//! cluster for it.
 
 use super::{TlsIdentity, UfmSimulator, UfmSimulatorOptions, VersionQuirks};
 use anyhow::Result;
@@ -7,12 +8,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 impl UfmSimulatorOptions {
-    /// Options for the document's UFM, which listens in the network namespace at path `netns`.
+    /// Options for the UFM of document 003, which listens in the network namespace at path `netns`.
     pub fn from_document(listen: SocketAddr, netns: PathBuf) -> Result<Self> {
         Ok(Self {
             listen,
             netns: Some(netns),
-            // The document's openssl command does not expand the variable, so the certificate contains its name.
+            // The openssl command of document 003 does not expand the variable, so this is the literal common
+            // name.
             identity: Some(TlsIdentity::with_common_name("${UFM_ADDRESS}")?),
             quirks: VersionQuirks {
                 credentials: ("admin".into(), "12345".into()),
@@ -24,7 +26,7 @@ impl UfmSimulatorOptions {
 }
 
 impl UfmSimulator {
-    /// The document's Secret and the ib-kubernetes ConfigMap, as one list.
+    /// The Secret of document 003 and the ConfigMap of ib-kubernetes, as one Kubernetes List.
     pub fn kubernetes_objects(&self) -> Value {
         let env = self.client_env();
         let env = |name: &str| env.get(name).cloned().unwrap_or_default();

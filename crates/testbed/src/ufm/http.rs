@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 #[derive(Clone, Debug, Default)]
 pub(super) struct HttpRequest {
     pub(super) method: String,
-    /// Path with query.
+    /// Path of the request, including the query string.
     pub(super) path: String,
     pub(super) authorization: Option<String>,
     pub(super) content_type: Option<String>,

@@ -1,8 +1,8 @@
-//! Faults that tests inject.
+//! Faults that tests inject into the simulated UFM.
 
 use std::time::Duration;
 
-/// A fault for the next requests.
+/// How the simulated UFM mishandles a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// Delay the response.
@@ -25,7 +25,7 @@ pub(super) struct PendingFault {
     pub(super) fault: InjectedFault,
 }
 
-/// Returns the fault for a request, if any, and counts the request.
+/// Returns the fault to apply to `request`, if any, and decrements `left` of that fault.
 pub(super) fn take_matching(pending: &mut Vec<PendingFault>, request: &str) -> Option<InjectedFault> {
     let position = pending.iter().position(|entry| request.contains(&entry.path))?;
     let entry = &mut pending[position];

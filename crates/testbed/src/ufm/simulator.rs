@@ -36,7 +36,7 @@ pub struct UfmSimulatorOptions {
     pub netns: Option<PathBuf>,
     /// TLS identity; plain HTTP if absent.
     pub identity: Option<TlsIdentity>,
-    /// Certificates of clients that need no password.
+    /// Certificates, as PEM, of clients that need no password.
     pub client_certificates: Option<String>,
     pub quirks: VersionQuirks,
 }
@@ -118,7 +118,7 @@ impl UfmSimulator {
         self.lock().faults.push(PendingFault { path: path.to_owned(), left: times, fault });
     }
 
-    /// Closes all connections until [`Self::come_up`].
+    /// Closes all current and new connections until [`Self::come_up`] is called.
     pub fn go_down(&self) {
         let mut state = self.lock();
         state.down = true;
@@ -177,7 +177,7 @@ impl Drop for UfmSimulator {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.lock().down = true;
-        // Connect once, so that the listener wakes up and ends.
+        // Connect once, so that the listener thread wakes up and ends.
         let _ = in_netns(self.netns.as_deref(), || {
             Ok(TcpStream::connect_timeout(&self.address, Duration::from_secs(1))?)
         });
@@ -191,7 +191,7 @@ fn in_netns<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> Result<T> + Se
         setns(File::open(path)?, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")?;
         work()
     };
-    thread::scope(|scope| scope.spawn(inside).join()).map_err(|_| anyhow!("the thread panicked"))?
+    thread::scope(|scope| scope.spawn(inside).join()).map_err(|_| anyhow!("the network thread panicked"))?
 }
 
 fn serve_connection(stream: TcpStream, state: &Mutex<UfmSimulatorState>, tls: Option<Arc<ServerConfig>>) {

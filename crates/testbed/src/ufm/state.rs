@@ -90,7 +90,8 @@ impl UfmSimulatorState {
         }
     }
 
-    /// Returns the path without its prefix if the request is authorized.
+    /// Returns the path without the prefix `/ufmRest` or `/ufmRestV3`, or `None` if the request is not
+    /// authorized.
     fn authorized_path<'a>(&self, request: &'a HttpRequest, has_certificate: bool) -> Option<&'a str> {
         let authorization = request.authorization.as_deref().unwrap_or_default();
         if let Some(path) = request.path.strip_prefix("/ufmRestV3") {

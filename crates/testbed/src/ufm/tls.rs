@@ -33,7 +33,7 @@ impl TlsIdentity {
         Ok(Self { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
     }
 
-    /// Server configuration. `clients` are the certificates of clients that need no password.
+    /// Server configuration. `clients` are the certificates, as PEM, of clients that need no password.
     pub(super) fn server_config(&self, clients: Option<&str>) -> Result<Arc<ServerConfig>> {
         let provider = Arc::new(ring::default_provider());
         let builder =

@@ -6,9 +6,9 @@ pub struct VersionQuirks {
     /// Status code of a successful change.
     pub success_status: u16,
     pub missing_partition: MissingPartitionReply,
-    /// Whether adding members creates the partition.
+    /// Whether adding members to a partition that does not exist creates it.
     pub add_creates_partition: bool,
-    /// Whether `DELETE …/guids/…` is supported; the older action always works.
+    /// Whether `DELETE …/guids/…` is supported; the older `remove_guids_from_pkey` always is.
     pub supports_delete: bool,
     /// Status code when creating a partition that exists.
     pub exists_status: u16,
@@ -20,7 +20,7 @@ pub struct VersionQuirks {
     pub tokens: Vec<String>,
 }
 
-/// Response for a partition that does not exist.
+/// Response to a request for a partition that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingPartitionReply {
     /// Status 200 with `{}`.

@@ -49,7 +49,7 @@ fn invalid_comma_lists_are_rejected() {
     assert!(networks("a@sub/interface").is_err());
     assert_eq!(
         problem("a, b_c"),
-        "annotation k8s.v1.cni.cncf.io/networks, network 2 (b_c): name \"b_c\" is not a Kubernetes name"
+        "annotation k8s.v1.cni.cncf.io/networks, network 2 (b_c): name \"b_c\" is not a DNS-1123 subdomain"
     );
 }
 

@@ -13,7 +13,8 @@ pub enum IbNetworkOutcome {
     },
     /// The namespace in which the NetworkAttachmentDefinition belongs does not exist yet.
     NamespaceMissing(String),
-    /// No definition can be written, because the spec is invalid or the name is taken. Contains the message.
+    /// No definition can be written, because the spec is invalid or the name is taken. Contains the message
+    /// for the condition.
     Invalid(String),
 }
 
@@ -25,13 +26,13 @@ pub fn ready_condition(
 ) -> Option<Condition> {
     let (is_ready, reason, message) = match outcome {
         IbNetworkOutcome::Ready { namespace } => {
-            (true, "NetworkReady", format!("NetworkAttachmentDefinition is in namespace {namespace}"))
+            (true, "NetworkReady", format!("the NetworkAttachmentDefinition exists in namespace {namespace}"))
         }
         IbNetworkOutcome::NamespaceMissing(namespace) => (
             false,
             "NamespaceNotFound",
             format!(
-                "namespace {namespace} does not exist; the NetworkAttachmentDefinition is created once it does"
+                "namespace {namespace} does not exist; create it, and the NetworkAttachmentDefinition is created as well"
             ),
         ),
         IbNetworkOutcome::Invalid(why) => (false, "NetworkAttachmentDefinitionInvalid", why.clone()),

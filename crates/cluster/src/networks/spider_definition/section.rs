@@ -34,8 +34,8 @@ const CNI_TYPES: [(&str, &str); 7] = [
 ];
 
 impl<'a> SpiderSection<'a> {
-    /// Finds the section that is set in `spec`. If `cniType` names another one, it is ignored with a warning:
-    /// published examples have a wrong `cniType`, and the meaning is unambiguous.
+    /// Finds the section that is set in `spec`. If `cniType` names another section, `cniType` is ignored with
+    /// a warning: published examples have a wrong `cniType`, and the section that is set is unambiguous.
     pub fn from_spec(
         spec: &'a SpiderMultusConfigSpec,
         warnings: &mut Vec<String>,
@@ -66,7 +66,9 @@ impl<'a> SpiderSection<'a> {
             (Some(section), cni_type) => {
                 let (expected, name) = section.cni_type_and_section();
                 if cni_type != expected {
-                    warnings.push(format!("cniType is {cni_type}, but the section {name} is set and applies; write cniType: {expected}"));
+                    warnings.push(format!(
+                        "cniType {cni_type} is ignored, because section {name} is set; set cniType: {expected}"
+                    ));
                 }
                 Ok(section)
             }

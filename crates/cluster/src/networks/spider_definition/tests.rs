@@ -66,10 +66,10 @@ fn the_section_overrides_a_wrong_cni_type_with_a_warning() {
             r#"{{"cniVersion":"0.3.1","name":"ipoib","plugins":[{{"type":"ipoib","master":"ibs5f0","ipam":{IPAM}}},{COORDINATOR}]}}"#
         )
     );
-    assert!(generated.warnings[0].ends_with("write cniType: ipoib"), "{:?}", generated.warnings);
+    assert!(generated.warnings[0].ends_with("set cniType: ipoib"), "{:?}", generated.warnings);
     assert_eq!(generated.definition.annotations.get(RESOURCE_NAME), None);
     let fault = rejection_of(json!({}), json!({"cniType": "ib-sriov"}));
-    assert!(fault.contains("no section ibsriov"), "{fault}");
+    assert!(fault.contains("section ibsriov is not set"), "{fault}");
 }
 
 // Case: ipam M03
@@ -182,7 +182,7 @@ fn a_network_in_a_group_needs_ippools_and_a_resource() {
         assert!(rejection_of(json!({key: "rails"}), bare).contains("no ippools"));
         assert!(
             rejection_of(json!({key: "rails"}), json!({"cniType": "custom", "customCNI": "{}"}))
-                .contains("by group")
+                .contains("cannot be in a group")
         );
     }
     let macvlan = json!({"cniType": "macvlan", "macvlan": {"master": ["eth0"], "ippools": {"ipv4": ["p"]}}});

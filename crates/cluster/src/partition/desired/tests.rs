@@ -57,7 +57,7 @@ fn a_guid_of_another_node_is_rejected() {
     let desired = desired_for(&[node("n1", &[GUID], vec![]), thief], &[]);
     assert!(desired.table.is_empty());
     assert_eq!(desired.rejected.len(), 2);
-    assert!(desired.rejected[&("n2".into(), "c.net1".into())].contains("belongs to node n1"));
+    assert!(desired.rejected[&("n2".into(), "c.net1".into())].contains("is claimed by node n1"));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_namespace_that_is_not_admitted_is_rejected_in_enforce_mode_and_warned_about
     assert_eq!((admitted.table.len(), admitted.warnings.len()), (1, 0));
     let everybody = desired_for(&nodes, &[partition("0x3e8", &["*"], PartitionMode::Enforce)]);
     assert_eq!(everybody.table.len(), 1);
-    // Two objects contradict each other about one P_Key, and one of them is enforced. All members are rejected.
+    // Two Partition objects have the same P_Key, and one of them is enforced. All members must be rejected.
     let both = [
         partition("0x3e8", &["*"], PartitionMode::Warn),
         partition("0x3e8", &["good"], PartitionMode::Enforce),
@@ -95,7 +95,7 @@ fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
     let full = node("n1", &functions, members(1));
     let first = desired_for(&[full], &[]);
     assert_eq!((first.table.keys().count(), first.rejected.len()), (128, 1));
-    // The new member is rejected although its name sorts before all others.
+    // The new member must be rejected, although its name sorts before all others.
     let more = [node("n1", &functions, members(0))];
     let nodes = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
     let inputs = PartitionInputs {
@@ -135,7 +135,8 @@ fn memberships_of_a_lost_node_end_and_may_still_be_removed() {
 // Case: partitions 58
 #[test]
 fn an_unreachable_node_keeps_its_memberships_and_guids() {
-    // The pod was force-deleted. The unreachable node cannot update its object, which still has the member.
+    // The pod was force-deleted, but its unreachable node cannot remove the member from its NodePartitions.
+    // The member must stay.
     let silent = node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))]);
     let other = node("n2", &[], vec![("d.net1", member("0x0005", GUID, "a"))]);
     let desired = desired_for(&[silent, other], &[]);
@@ -155,7 +156,8 @@ fn an_unreachable_node_keeps_its_memberships_and_guids() {
 fn a_member_whose_delete_event_was_missed_is_removed_after_the_next_list() {
     let before = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
     assert_eq!(desired_for(&before, &[]).table.len(), 1);
-    // No delete event arrived, but the list that follows a broken watch does not contain the member.
+    // No delete event arrived, but the list that follows a broken watch does not contain the member. It must
+    // be removed.
     let emptied = [node("n1", &[GUID], vec![])];
     let desired = desired_for(&emptied, &[]);
     assert!(

@@ -8,7 +8,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "The range or pool has no free address.",
             &[
-                "pods use all addresses",
+                "pods use all addresses of the range or pool",
                 "addresses of pods on an unreachable node stay assigned until these pods are known to have stopped",
                 "`exclude` covers most of the range",
             ],

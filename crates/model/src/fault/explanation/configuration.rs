@@ -51,8 +51,8 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "Ferroband does not support the configuration's `cniVersion`, or it is too old for the command.",
             &[
-                "the version was never released",
-                "CHECK, GC or STATUS was called with a version that does not define it",
+                "`cniVersion` is not a released version of the CNI specification",
+                "CHECK, GC or STATUS was called with a `cniVersion` that does not define the command",
             ],
             &["set `cniVersion` to 1.0.0 or 1.1.0"],
         ),
@@ -62,9 +62,9 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "The pod annotation k8s.v1.cni.cncf.io/networks or v1.multus-cni.io/default-network is invalid.",
             &[
-                "it looks like JSON but does not parse",
-                "it contains a malformed name, interface, address or MAC",
-                "it refers to a network in another namespace, and namespace isolation is on",
+                "the annotation looks like JSON but cannot be parsed",
+                "the annotation contains a malformed name, interface, address or MAC",
+                "the annotation refers to a network in another namespace, and namespace isolation is on",
             ],
             &[
                 "use `namespace/name@interface`, separated by commas, or a JSON list of objects",
@@ -78,7 +78,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
             "A network that the pod requests does not exist.",
             &[
                 "the NetworkAttachmentDefinition is not created yet, or is not in the pod's namespace",
-                "it is generated from a SpiderMultusConfig or SriovIBNetwork that has an error in its status",
+                "the network comes from a SpiderMultusConfig or SriovIBNetwork with an error in its status",
             ],
             &[
                 "kubectl get network-attachment-definitions -A",

@@ -8,7 +8,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
         explain(
             "The kernel rejected a change to an interface, a device or a file.",
             &[
-                "a kernel module is missing, or the adapter's driver or firmware does not support it",
+                "a kernel module is missing, or the adapter's driver or firmware does not support the change",
                 "another program changed the interface at the same time",
                 "another host uses the address (duplicate address detection)",
             ],
@@ -83,7 +83,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
             "There is no default network that Ferroband can delegate to.",
             &[
                 "the cluster's CNI (Calico, Cilium, flannel, …) is not installed, or not ready on this node",
-                "its configuration in /etc/cni/net.d cannot be parsed",
+                "the configuration of the cluster's CNI in /etc/cni/net.d cannot be parsed",
             ],
             &["install a default network; Ferroband continues automatically when it is ready"],
         ),
@@ -131,7 +131,7 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
             "A device is in use and cannot be changed now.",
             &[
                 "a pod uses the device",
-                "the number of virtual functions can be changed only through 0, while none is in use",
+                "the number of virtual functions can be changed only through 0, and only if none is in use",
             ],
             &["wait until the pods that use the device have ended; the change is retried automatically"],
         ),

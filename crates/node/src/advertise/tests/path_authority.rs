@@ -28,7 +28,8 @@ async fn call_with_a_path_as_authority_is_answered() {
     .expect("a socket in time");
     let text =
         |name: u8, value: &str| [&[name, u8::try_from(value.len()).unwrap()][..], value.as_bytes()].concat();
-    // POST and http are entries 3 and 6 of the static table, followed by authority, path and content type.
+    // POST and http are entries 3 and 6 of the HPACK static table, followed by authority, path and content
+    // type.
     let block = [
         vec![0x83, 0x86],
         text(0x41, "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fferroband-jarvice.com-rdma.sock"),

@@ -35,14 +35,17 @@ impl RdmaCounterCollector {
         let mode = read_text(&root.sys("module/ib_core/parameters/netns_mode"));
         if mode.as_deref() == Some("N") {
             for sandbox in sandboxes {
-                // A namespace that is gone has no devices.
+                // A namespace that no longer exists has no devices, so it is skipped.
                 let Ok(netns) = Netns::open(&sandbox.netns) else { continue };
                 let owner = |_: &str| Some(sandbox.pod.clone());
                 let collected = self.hardware.with_netns_sysfs(&netns, &mut |root| {
                     self.collect_namespace(root, Some(&netns), &owner, &mut metrics);
                 });
                 if let Err(e) = collected {
-                    debug!(netns = %sandbox.netns.display(), error = %error_chain(&e), "cannot read counters");
+                    debug!(
+                        netns = %sandbox.netns.display(), error = %error_chain(&e),
+                        "cannot read the RDMA counters of a pod"
+                    );
                 }
             }
         }

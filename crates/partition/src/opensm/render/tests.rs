@@ -77,7 +77,7 @@ fn text_outside_of_the_section_is_preserved() {
     assert!(second.starts_with(foreign) && !second.contains("fb0005") && second.contains("fb0006"));
     let error =
         render(Some(foreign), &table(&[(0x100, 0x0200_0000_0000_0002, Membership::Full)])).unwrap_err();
-    assert!(error.to_string().contains("outside of its section"), "{error}");
+    assert!(error.to_string().contains("outside of Ferroband's section"), "{error}");
     for broken in
         [&first.replace(END_MARKER, ""), &first.replace(BEGIN_MARKER, ""), "storage=0x0100: nonsense;\n"]
     {
