@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct AddressRequest {
-    /// Pools to allocate from, in order of preference; all of one family.
+    /// Pools to allocate from, in order of preference. All of them have the same address family.
     pub pools: Vec<Arc<AddressPool>>,
     /// Pod that requests the address. The UID is required unless `sticky` is set.
     pub pod: PodRef,
@@ -64,9 +64,9 @@ impl AddressRequest {
 /// The writes that serve a batch of requests, at most one per block, and the resulting assignments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AssignmentPlan {
-    /// Independent writes: some may succeed while others conflict.
+    /// Writes that are independent of each other: some may succeed while others conflict.
     pub writes: Vec<BlockWrite>,
-    /// Assignments; each becomes valid when its write succeeds.
+    /// Assigned addresses. Each becomes valid when its write succeeds.
     pub assignments: Vec<AddressAssignment>,
     /// Requests that cannot be served, with the reason.
     pub refusals: Vec<RequestRefusal>,
@@ -75,12 +75,12 @@ pub struct AssignmentPlan {
 /// A compare-and-swap write of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockWrite {
-    /// Create the object; conflicts if it exists.
+    /// Create the API object of the block. Conflicts if the object exists.
     Create(IpBlock),
-    /// Replace the object; conflicts if its version is not `expected`.
+    /// Replace the API object of the block. Conflicts if its version is not `expected`.
     Replace {
         block: IpBlock,
-        /// Version that the new contents are based on.
+        /// Resource version of the object on which the new contents are based.
         expected: ResourceVersion,
     },
 }

@@ -15,7 +15,7 @@ pub const IP_BLOCK_SIZE: u8 = 16;
 pub struct IpBlockId {
     /// IP space that the addresses belong to.
     pub space: IpSpace,
-    /// First address, whether or not a pool offers it.
+    /// First address of the block, whether or not a pool offers it.
     pub first: IpAddr,
 }
 
@@ -104,8 +104,8 @@ pub struct AddressAllocation {
     /// Index of the address among the interface's addresses of this family.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ordinal: u8,
-    /// Sandbox that uses the address; a release for another sandbox has no effect. Empty if the address is reserved for
-    /// the next pod with the same name.
+    /// Sandbox that uses the address. A release for another sandbox has no effect. Empty if the address is
+    /// reserved for the next pod with the same name.
     pub container: String,
     /// Node of the current or last sandbox.
     pub node: String,

@@ -34,9 +34,10 @@ impl ResourceVersion {
 #[derive(Clone, Debug, Default)]
 pub struct BlockView {
     blocks: BTreeMap<IpBlockId, (BlockViewEntry, ResourceVersion)>,
-    /// Name of the own node. If it is set, blocks that only other nodes use are stored in compact form.
+    /// Name of the node that owns this view. If it is set, blocks that only other nodes use are stored in
+    /// compact form.
     node: Option<Box<str>>,
-    /// Allocations lost by an etcd restore.
+    /// Allocations that an etcd restore removed and that their nodes have not written again yet.
     lost: LostAllocations,
     /// Recently released addresses with their owners, latest last.
     released: VecDeque<(IpSpace, IpAddr, AllocationOwner)>,
@@ -50,7 +51,7 @@ enum BlockViewEntry {
     Compact(CompactBlock),
 }
 
-/// The properties of a block that are available without unpacking it.
+/// The properties of a block that are available without unpacking its compact form.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSummary<'a> {
     pub id: &'a IpBlockId,
@@ -154,18 +155,20 @@ impl BlockView {
         self.blocks.remove(id);
     }
 
-    /// Adds a block to a list in progress, for [`Self::replace_all`]. If the view has already cached this version of
-    /// the block, the list refers to the cached block instead of storing it twice.
+    /// Adds a block to `list`, the result of a list request, for [`Self::replace_all`]. If the view has
+    /// already cached this version of the block, `list` refers to the cached block instead of storing it
+    /// twice.
     pub fn add_to_list(&self, list: &mut BlockList, block: IpBlock, version: ResourceVersion) {
         let id = block.id();
         let same = self.blocks.get(&id).is_some_and(|(_, cached)| *cached == version);
         list.0.insert(id, (!same).then(|| (self.view_entry(block), version)));
     }
 
-    /// Replaces all blocks by the result of a full list. Returns `true` if the API server lost data, as after an etcd
-    /// restore: a version decreased, or a block with allocations of the own node is missing. In that case the missing
-    /// allocations are kept as lost until their nodes have restored them. A block for which `fresher` returns `true`
-    /// was written during the list, so its difference from the list is not evidence of a restore.
+    /// Replaces all blocks by the result of a list request. Returns `true` if the API server lost data, as
+    /// after an etcd restore: a version decreased, or a block with allocations of the own node is missing. In
+    /// that case the missing allocations are kept as lost until their nodes have restored them. A block for
+    /// which `fresher` returns `true` was written during the list request, so its difference from the result
+    /// is not evidence of a restore.
     pub fn replace_all(&mut self, list: BlockList, fresher: impl Fn(&IpBlockId) -> bool) -> bool {
         let mut before = std::mem::take(&mut self.blocks);
         let own = |cached: &BlockViewEntry| match (cached, self.node.as_deref()) {
@@ -197,8 +200,8 @@ impl BlockView {
         data_lost
     }
 
-    /// Remembers a released address. If the sandbox of a running pod is re-created, the pod gets the address again
-    /// unless it has been assigned meanwhile.
+    /// Remembers a released address. If the sandbox of a running pod is re-created, the pod gets the address
+    /// again unless another pod has got it meanwhile.
     pub fn remember_released(&mut self, space: &IpSpace, address: IpAddr, entry: &AddressAllocation) {
         self.released
             .retain(|(known_space, known_address, _)| (known_space, *known_address) != (space, address));
@@ -256,7 +259,8 @@ impl BlockView {
         self.blocks.iter().map(|(id, (cached, _))| cached.summary(id))
     }
 
-    /// Returns the blocks stored in full. If the view has an own node, only these can have allocations of that node.
+    /// Returns the blocks stored in full. If the view belongs to a node, only these can have allocations of
+    /// that node.
     pub fn full_blocks(&self) -> impl Iterator<Item = &IpBlock> {
         self.blocks.values().filter_map(|(cached, _)| match cached {
             BlockViewEntry::Full(block) => Some(block.as_ref()),
@@ -307,7 +311,8 @@ fn full_or_sticky<'a>(id: &IpBlockId, cached: &'a BlockViewEntry, sticky: bool) 
     }
 }
 
-/// The blocks of a list in progress. `None` stands for a block whose listed version is already cached.
+/// Blocks from a list request, for [`BlockView::replace_all`]. `None` stands for a block whose listed version
+/// is already cached.
 #[derive(Debug, Default)]
 pub struct BlockList(BTreeMap<IpBlockId, Option<(BlockViewEntry, ResourceVersion)>>);
 
@@ -353,12 +358,12 @@ mod tests {
             view.summaries().flat_map(BlockSummary::assigned_addresses).collect::<Vec<_>>(),
             [IpAddr::from([10, 0, 0, 3])]
         );
-        // A listed block that has the version of the cached block does not replace it.
+        // A listed block that has the version of the cached block must not replace the cached block.
         let mut list = BlockList::default();
         view.add_to_list(&mut list, block("ignored"), ResourceVersion("1".into()));
         assert!(!view.replace_all(list, |_| false));
         assert_eq!(holder(&view).as_deref(), Some("other"));
-        // A block that was read in order to write it is stored in full.
+        // A block that was read in order to write it must be stored in full.
         view.refresh(block("other"), ResourceVersion("1".into()));
         assert_eq!(view.full_blocks().collect::<Vec<_>>(), [&block("other")]);
         let mut list = BlockList::default();
@@ -393,15 +398,16 @@ mod tests {
         view.add_to_list(&mut list, block(&[(1, "a")]), ResourceVersion("3".into()));
         assert!(view.replace_all(list, |_| false), "version 3 follows version 9");
         assert_eq!(view.lost_offsets(&id), 0b11_1100);
-        // The own node restores one address, then reports that it has no others.
+        // The own node restores one lost address, then reports that it has no others. Neither may count as
+        // lost then.
         view.clear_lost(&IpSpace::default_space(), id.address(4));
         assert_eq!(view.lost_offsets(&id), 0b10_1100);
         view.clear_lost_on_own_node();
         assert_eq!(view.lost_offsets(&id), 0b00_1100);
-        // Node a writes its lost allocation again.
+        // Node a writes its lost allocation again. The allocation must no longer count as lost.
         view.observe(block(&[(1, "a"), (2, "a")]), ResourceVersion("4".into()));
         assert_eq!(view.lost_offsets(&id), 0b00_1000);
-        // Node b writes a new allocation, so its other lost address is free.
+        // Node b writes a new allocation. Its other address must no longer count as lost.
         view.observe(block(&[(1, "a"), (2, "a"), (9, "b")]), ResourceVersion("5".into()));
         assert_eq!(view.lost_offsets(&id), 0);
     }

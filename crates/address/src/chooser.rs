@@ -26,7 +26,7 @@ pub(crate) struct AddressChooser<'a> {
     attempt: u32,
     stage: ChooserStage,
     queue: VecDeque<IpBlockId>,
-    /// First address of the last block queued in this stage; the search continues after it.
+    /// First address of the last block queued in this stage. The search continues after that block.
     cursor: Option<IpAddr>,
     searched: bool,
     /// Number of blocks of the pool that no node has claimed or used.
@@ -114,7 +114,7 @@ impl<'a> AddressChooser<'a> {
         self.searched = false;
     }
 
-    /// Queues more blocks for the current stage; returns false when there are none.
+    /// Queues more blocks for the current stage. Returns false if there are none.
     fn refill(&mut self, draft: &BlockDraft<'_>) -> bool {
         match self.stage {
             ChooserStage::OwnBlocks | ChooserStage::OtherNodes => {
@@ -135,8 +135,8 @@ impl<'a> AddressChooser<'a> {
             ChooserStage::NewBlocks => {
                 self.queue_next_blocks(draft, |block| block.is_none_or(|block| block.is_claimable()));
             }
-            // Include this node's blocks: requests for another pool of the batch may have claimed one since the first
-            // stage.
+            // Include blocks that this node has claimed, because a request for another pool in the same batch
+            // may have claimed one after the stage `OwnBlocks`.
             ChooserStage::SharedBlocks => {
                 let node = self.node;
                 let usable = |block: BlockSummary<'_>| block.node.is_none_or(|holder| holder == node);

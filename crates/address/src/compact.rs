@@ -1,8 +1,9 @@
 //! Compact in-memory form of other nodes' blocks.
 //!
-//! A node caches all blocks of the cluster but changes few of them. Of the others it needs only which addresses are
-//! assigned, the holders for exhaustion errors, and the sticky allocations. Those are packed into one byte string.
-//! Pod UIDs and sandboxes are dropped, so a compact block must be read from the API server before it is written.
+//! A node caches all blocks of the cluster but changes few of them. Of the other blocks it needs only which
+//! addresses are assigned, their holders for exhaustion errors, and the sticky allocations. This information
+//! is packed into one byte string. Pod UIDs and sandboxes are dropped, so a compact block must be read from
+//! the API server before it is written.
 //!
 //! ```text
 //! allocation:  offset, flags, ordinal, then pod, interface, node, pool, each as

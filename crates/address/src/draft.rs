@@ -7,12 +7,12 @@ use crate::pool::AddressPool;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A view plus the changes planned so far, which are not written yet.
+/// A [`BlockView`] with planned changes that are not written yet.
 pub(crate) struct BlockDraft<'a> {
     view: &'a BlockView,
     changed: BTreeMap<IpBlockId, IpBlock>,
-    /// Planned state of a block before each change since the last [`Self::commit`]; `None` if there was no
-    /// earlier change.
+    /// For each change since the last [`Self::commit`], the block and its planned state before the change.
+    /// The state is `None` if the block had no planned change.
     undo: Vec<(IpBlockId, Option<IpBlock>)>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> BlockDraft<'a> {
         }
     }
 
-    /// Returns one write per changed block, and the position of each block's write.
+    /// Returns one write for each changed block, and by block the index of its write.
     pub(crate) fn into_writes(self) -> (Vec<BlockWrite>, BTreeMap<IpBlockId, usize>) {
         let mut writes = Vec::with_capacity(self.changed.len());
         let mut positions = BTreeMap::new();

@@ -59,7 +59,7 @@ pub enum Error {
     /// All addresses of the request's pools are assigned.
     #[error("{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more))]
     Exhausted {
-        /// Pools tried, with their capacity.
+        /// Names of the pools that were tried, with the number of addresses of each.
         pools: Vec<(String, u128)>,
         /// Holders of some of the addresses.
         holders: Vec<AddressHolder>,

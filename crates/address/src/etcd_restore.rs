@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 pub(crate) struct LostAllocations(BTreeMap<IpBlockId, BTreeMap<u8, Box<str>>>);
 
 impl LostAllocations {
-    /// Adds the allocations of `before` whose offsets are not in the mask `now`, except reserved addresses, which no
-    /// sandbox uses.
+    /// Adds the allocations of block `before` whose offsets are not in the bit mask `now`. Reserved addresses
+    /// are not added, because no sandbox uses them.
     pub(crate) fn add(&mut self, before: &IpBlock, now: u16) {
         let lost =
             before.entries.iter().filter(|(offset, entry)| now >> **offset & 1 == 0 && !entry.is_reserved());
@@ -36,9 +36,9 @@ impl LostAllocations {
         offsets.fold(0, |bits, offset| bits | 1 << offset)
     }
 
-    /// Updates the lost allocations from a newly observed block. `before` is the mask of its previously assigned
-    /// offsets. A node that has written a new allocation has restored its own ones before, so its lost allocations are
-    /// cleared.
+    /// Updates the lost allocations from a newly observed block. `before` is the bit mask of the offsets that
+    /// were assigned in the block until now. A node restores its lost allocations before it writes a new one,
+    /// so the lost allocations of a node with a new allocation are cleared.
     pub(crate) fn observe(&mut self, block: &IpBlock, before: u16) {
         if self.0.is_empty() {
             return;

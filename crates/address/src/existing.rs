@@ -19,7 +19,7 @@ pub(crate) struct AllocationSlot<'r> {
     pub(crate) changed: bool,
 }
 
-/// Existing addresses of the requests' owners, by request position.
+/// Existing addresses of the requests' owners, by the position of the request in the batch.
 pub(crate) struct ExistingAllocations<'r> {
     /// Addresses that the owners can keep.
     pub(crate) slots: HashMap<usize, AllocationSlot<'r>>,

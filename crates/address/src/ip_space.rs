@@ -113,8 +113,8 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 200 && text.split('.').all(label)
 }
 
-/// FNV-1a with 128 bits. The hash is part of object names, so it must be stable across releases; the standard
-/// library's hash is not.
+/// FNV-1a with 128 bits. The hash is part of object names, so it must be stable across releases. The hash of
+/// the standard library is not stable.
 fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62272e07bb014262b821756295c58d, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000000001000000000000000000013b)

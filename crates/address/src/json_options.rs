@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A JSON object and its path in the configuration.
 pub(crate) struct JsonOptions<'a> {
     path: String,
-    /// Values by lower-case key, with the key as written.
+    /// Values by the lower-case form of their key, each with the key as it was written.
     values: BTreeMap<String, (&'a str, &'a Value)>,
 }
 
@@ -18,7 +18,7 @@ impl<'a> JsonOptions<'a> {
         Self { path: path.into(), values }
     }
 
-    /// Reads a list element as an object; returns an error if it has another type.
+    /// Reads a list element as an object. Returns an error if the element has another type.
     pub(crate) fn from_element(path: String, value: &'a Value) -> Result<Self, Error> {
         match value {
             Value::Object(object) => Ok(Self::new(path, object)),
@@ -26,7 +26,7 @@ impl<'a> JsonOptions<'a> {
         }
     }
 
-    /// Returns the path of `key` from the top-level object, for messages.
+    /// Returns the path of `key` from the top-level object, for error messages.
     pub(crate) fn field_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
     }
@@ -35,7 +35,7 @@ impl<'a> JsonOptions<'a> {
         self.values.get(&key.to_lowercase()).map(|(_, value)| *value).filter(|value| !value.is_null())
     }
 
-    /// Reads a string; an empty string counts as absent.
+    /// Reads a string. An empty string counts as absent.
     pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         match self.value(key) {
             None => Ok(None),

@@ -16,7 +16,8 @@ pub struct AddressPool {
     gateway: Option<IpAddr>,
     /// Assignable addresses: disjoint, ascending, inclusive ranges.
     ranges: Vec<(u128, u128)>,
-    /// Addresses that an owner may keep: the assignable ones and those that are withheld.
+    /// Addresses that an owner may keep: the assignable ones and those that are withheld from new
+    /// assignments.
     keepable: Vec<(u128, u128)>,
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// A range of addresses in a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpRange {
-    /// Subnet, host bits masked. Every assigned address gets its prefix length.
+    /// Subnet with its host bits set to zero. Every assigned address gets the prefix length of the subnet.
     pub subnet: IpNet,
     /// First assignable address.
     pub first: IpAddr,
@@ -43,8 +43,9 @@ impl fmt::Display for IpamWarning {
 impl IpRange {
     /// Parses `<network>/<prefix>` or `<first>-<last>/<prefix>`, narrowed by `start` and `end`.
     ///
-    /// `field` is the path of the text for error messages. The first and the last address of the subnet (network and
-    /// broadcast address in IPv4) are never assigned. A `start` or `end` outside the usable addresses has no effect.
+    /// Error messages name `field`, such as `ipRanges[0].range`, as the origin of `text`. The first and the
+    /// last address of the subnet (network and broadcast address in IPv4) are never assigned. A `start` or
+    /// `end` outside the usable addresses has no effect.
     pub fn parse(
         field: &str,
         text: &str,

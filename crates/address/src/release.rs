@@ -16,16 +16,17 @@ use std::net::IpAddr;
 pub struct AddressRelease {
     /// Sandbox (`CNI_CONTAINERID`). Allocations of other sandboxes are not changed.
     pub container: String,
-    /// Interface to release; all interfaces of the sandbox if absent.
+    /// Interface whose addresses are released. If absent, the addresses of all interfaces of the sandbox are
+    /// released.
     pub interface: Option<String>,
 }
 
 /// The writes of a batch of releases, at most one per block, and the addresses they free.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReleasePlan {
-    /// Independent writes: some may succeed while others conflict.
+    /// Writes that are independent of each other: some may succeed while others conflict.
     pub writes: Vec<BlockWrite>,
-    /// Released addresses; each is free when its write succeeds.
+    /// Released addresses. Each becomes free when its write succeeds.
     pub released: Vec<ReleasedAddress>,
 }
 

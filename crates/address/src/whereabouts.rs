@@ -113,8 +113,8 @@ impl WhereaboutsConfig {
         Ok(Self { pools, static_addresses, routes, dns, warnings })
     }
 
-    /// Adds the static addresses of `CNI_ARGS`: `IP` is a list of addresses with prefix length; each `GATEWAY` applies
-    /// to the addresses whose subnet contains it.
+    /// Adds the static addresses of `CNI_ARGS`. `IP` is a list of addresses with prefix length. Each
+    /// `GATEWAY` applies to the addresses whose subnet contains it.
     pub fn with_cni_args(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
         let split_list = |text: &str| -> Vec<String> {
             text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
@@ -144,8 +144,8 @@ impl WhereaboutsConfig {
     /// Withholds addresses that another IPAM has recorded as assigned.
     pub fn withholding_taken(mut self, taken: &[(IpSpace, IpAddr)]) -> Self {
         for pool in &mut self.pools {
-            // Whereabouts' records do not contain `enable_overlapping_ranges`. A pool whose space is its own subnet
-            // therefore also withholds the addresses that are recorded in the default space.
+            // Whereabouts' IPPool objects do not contain `enable_overlapping_ranges`. A pool whose space is
+            // its own subnet therefore also withholds the addresses that are recorded in the default space.
             let unnamed = IpSpace::pool(pool.subnet()) == *pool.space();
             let within =
                 |space: &IpSpace| space == pool.space() || unnamed && *space == IpSpace::default_space();
@@ -186,7 +186,7 @@ impl WhereaboutsConfig {
 
 const RANGE_KEYS: [&str; 4] = ["range", "range_start", "range_end", "exclude"];
 
-/// Whether Whereabouts knows the option (in lower case), including those of its former etcd datastore.
+/// Whether `key`, in lower case, is an option of Whereabouts, including those of its former etcd datastore.
 fn is_known_key(key: &str) -> bool {
     const KEYS: [&str; 19] = [
         "type",
@@ -212,7 +212,8 @@ fn is_known_key(key: &str) -> bool {
     KEYS.contains(&key) || RANGE_KEYS.contains(&key) || key.starts_with("etcd_")
 }
 
-/// Parses the top-level range. As in Whereabouts, a start or end that does not parse is ignored.
+/// Parses `range`, `range_start` and `range_end` of the `ipam` object itself, not of `ipRanges`. As in
+/// Whereabouts, a start or end that is not an address is ignored.
 fn parse_top_range(
     options: &JsonOptions<'_>,
     text: &str,
@@ -239,7 +240,7 @@ fn build_pool(
 ) -> Result<Arc<AddressPool>, Error> {
     let exclusion = |(field, text): (String, &str)| Exclusion::parse(&field, text);
     let exclude = options.texts("exclude")?.into_iter().map(exclusion).collect::<Result<Vec<_>, _>>()?;
-    // Whereabouts sets one gateway for both families; a gateway of the other family is unreachable.
+    // Whereabouts sets one gateway for both families. A gateway of the other family would be unreachable.
     let gateway = gateway.filter(|gateway| IpFamily::of(*gateway) == IpFamily::of(range.subnet.addr()));
     let window = [(range.first, range.last)];
     Ok(Arc::new(AddressPool::new(range.to_string(), space, range.subnet, window, &exclude, gateway)?))

@@ -7,7 +7,8 @@
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
 //!
-//! On a node that is being uninstalled, `ferroband` attaches only the wrapped network.
+//! While Ferroband is being uninstalled from the node, `ferroband` attaches only the network that its
+//! configuration wraps (`delegates`).
 
 use crate::apply::{AddOperation, read_result};
 use crate::daemon::NodeClient;
@@ -85,8 +86,8 @@ pub(crate) fn add(
     printed.map_err(|cause| operation.roll_back(cause))
 }
 
-/// Get the plan from the daemon, apply it and have the results recorded on the pod. Returns the result of the
-/// default network.
+/// Get the plan from the daemon, apply it and send the results to the daemon, which records them on the pod.
+/// Returns the result of the default network.
 fn add_all_networks(
     operation: &mut AddOperation<'_>,
     cni_call: message::CniCall,
@@ -115,8 +116,8 @@ fn add_all_networks(
     Ok(result)
 }
 
-/// Apply one attachment without requesting a plan from the daemon: that of a plugin called on its own, or the
-/// wrapped network of a node that is being uninstalled.
+/// Apply one attachment without requesting a plan from the daemon. It is that of a plugin called on its own
+/// or, while Ferroband is being uninstalled from the node, the network that the configuration wraps.
 fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
     operation.preflight()?;
     if operation.journal.needs_release {
@@ -174,8 +175,8 @@ fn connect_and_request(
     Ok(reply)
 }
 
-/// Build the attachment of a plugin called on its own from its configuration. For the IPAM plugins it has no
-/// steps.
+/// Build the attachment of a plugin called on its own from its configuration. The attachment of an IPAM
+/// plugin has no steps.
 fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let ipam = fields.ipam_type()?;

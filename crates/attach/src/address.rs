@@ -17,7 +17,8 @@ const IFA_F_TENTATIVE: u32 = 0x40;
 
 /// Configure each interface according to its result. Duplicate address detection runs for all of them at once.
 ///
-/// The order is that of the upstream plugins: IPv6 sysctls, addresses, up, duplicate detection, routes.
+/// The order is that of the upstream plugins: IPv6 sysctls, addresses, link up, duplicate address detection,
+/// routes.
 pub(crate) fn configure(
     context: &CniContext<'_>,
     netns: &Netns,
@@ -47,13 +48,14 @@ pub(crate) fn configure(
     Ok(())
 }
 
-/// The first gateway of `destination`'s address family.
+/// The first gateway in `result` that has the address family of `destination`.
 pub(crate) fn gateway_for(result: &CniResult, destination: IpAddr) -> Option<IpAddr> {
     let of_family = |gateway: &IpAddr| gateway.is_ipv4() == destination.is_ipv4();
     result.ips.iter().filter_map(|ip| ip.gateway).find(of_family)
 }
 
-/// Convert a route of a result, with the attributes of CNI 1.1.0. Unknown attributes are dropped, as in libcni.
+/// Convert a route of a CNI result, including its CNI 1.1.0 attributes, to a netlink route. Unknown
+/// attributes are dropped, as in libcni.
 pub(crate) fn route_spec(result: &CniResult, route: &ResultRoute) -> Result<RouteSpec, Error> {
     let number = |key: &str| -> Result<Option<u32>, Error> {
         let wrong = || Error::RouteAttribute { dst: route.dst, attribute: key.to_owned() };
@@ -132,7 +134,7 @@ fn wait_for_dad(
     Ok(())
 }
 
-/// Parse a line of /proc/net/if_inet6: address, index, prefix length, scope, flags, name.
+/// Parse a line of /proc/net/if_inet6: address, interface index, prefix length, scope, flags, interface name.
 fn parse_if_inet6(line: &str) -> Option<(&str, IpAddr, u32)> {
     let words: Vec<_> = line.split_whitespace().collect();
     let [address, _, _, _, flags, ifname] = words.as_slice() else { return None };

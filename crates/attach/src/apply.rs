@@ -34,9 +34,9 @@ pub(crate) struct AddOperation<'a> {
 }
 
 impl<'a> AddOperation<'a> {
-    /// Start an ADD by writing the journal, so that a DEL can find it. The journal of an IPAM-only call is
-    /// written once, at the end: such a call does not change the node, and its DEL releases the addresses
-    /// even without a journal.
+    /// Start an ADD by writing the journal, so that a DEL can undo the ADD even if this process is killed.
+    /// The journal of an IPAM-only call is written once, at the end: such a call does not change the node,
+    /// and its DEL releases the addresses even without a journal.
     pub(crate) fn begin(
         context: &'a CniContext<'a>,
         call: &'a Invocation,
@@ -176,7 +176,7 @@ impl<'a> AddOperation<'a> {
                     match kind.uses_daemon_ipam() {
                         // A function bound to vfio-pci has no interface for addresses.
                         _ if !has_interface => {}
-                        // The next plugin of the chain must see the addresses.
+                        // Configure the addresses now, because the next plugin of the chain must see them.
                         true if step + 1 < steps => self.configure_assigned(&[position])?,
                         true => to_address.push(position),
                         false => self.delegate_ipam(position, step)?,
@@ -368,7 +368,7 @@ impl<'a> AddOperation<'a> {
     }
 }
 
-/// The result of the last completed step; an empty result if no step has one yet.
+/// The result of the last completed step. Returns an empty result if no step has one yet.
 pub(crate) fn read_result(entry: &JournalEntry) -> Result<CniResult, Error> {
     let empty = json!({});
     CniResult::read(entry.result.as_ref().unwrap_or(&empty), CniVersion::NEWEST)

@@ -27,7 +27,8 @@ pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
         let malformed = || Error::MalformedArgument { pair: pair.to_owned() };
         pairs.push(pair.split_once('=').ok_or_else(malformed)?);
     }
-    // If a key occurs twice, the first value is the runtime's: meta plugins append their pairs.
+    // If a key occurs twice, use the first value. It is the runtime's, because meta plugins append their
+    // pairs.
     let value = |key: &str| pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
 
     let ignore = value("IgnoreUnknown").unwrap_or("false");

@@ -5,7 +5,7 @@ use crate::plan::{Attachment, PlanStep, StepKind};
 use crate::{CniResult, CniVersion, Error};
 use serde_json::{Map, Value, json};
 
-/// Standard input for one step: the user's configuration plus the keys that the list adds.
+/// Standard input for one step: the user's configuration plus the keys that its configuration list adds.
 ///
 /// `runtimeConfig` keeps only what the plugin's `capabilities` request; `capabilities` stays, as in libcni.
 pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&Value>) -> Vec<u8> {
@@ -35,7 +35,8 @@ fn limit_to_capabilities(config: &mut Map<String, Value>) {
     }
 }
 
-/// Convert a plugin's result to the next plugin's `prevResult`; unchanged if it already has the list's version.
+/// Convert a plugin's result to the next plugin's `prevResult`. A result that already has the CNI version of
+/// the configuration list is returned unchanged.
 pub fn to_prev_result(result: &Value, version: CniVersion) -> Result<Value, Error> {
     match result.get("cniVersion").and_then(Value::as_str) {
         Some(text) if text == version.as_str() => Ok(result.clone()),

@@ -124,14 +124,14 @@ fn check_interface(
     for route in &result.routes {
         let expected = address::route_spec(result, route)?;
         let table = expected.table.unwrap_or(RouteSpec::MAIN_TABLE);
-        // Of default routes only the destination is compared, as in upstream.
+        // Compare only the destination of default routes, as upstream does.
         let same = |entry: &RouteEntry| {
             entry.interface == Some(link.index)
                 && entry.route.table == Some(table)
                 && entry.route.destination == route.dst.trunc()
                 && (route.dst.prefix_len() == 0 || entry.route.gateway == expected.gateway)
         };
-        // A coordinator later in the chain may have moved the routes to a separate table.
+        // A coordinator later in the chain may have moved the routes to a separate routing table.
         let moved = |entry: &RouteEntry| {
             entry.interface == Some(link.index) && entry.route.destination == route.dst.trunc()
         };

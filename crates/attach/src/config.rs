@@ -14,7 +14,7 @@ pub struct PluginConfig {
 }
 
 impl PluginConfig {
-    /// Parse a configuration. `null` is an empty one, as in Go.
+    /// Parse a configuration. `null` counts as an empty configuration, as in Go.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, Error> {
         let fields: Option<Map<String, Value>> =
             serde_json::from_slice(&bytes).map_err(|source| Error::InvalidJson { source })?;
@@ -61,7 +61,8 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 pub struct ConfigFields<'a>(pub &'a Map<String, Value>);
 
 impl<'a> ConfigFields<'a> {
-    /// The value of `key`. An exact match wins over other spellings; `null` counts as absent.
+    /// The value of `key`. A key in exactly this case takes precedence over one in another case. `null`
+    /// counts as absent.
     pub fn get(self, key: &str) -> Option<&'a Value> {
         let exact = self.0.get(key);
         let found = exact.or_else(|| {
@@ -90,7 +91,8 @@ impl<'a> ConfigFields<'a> {
         self.typed(key, "a list", Value::as_array)
     }
 
-    /// The boolean at `key`, which may be a string as in plugin lists. False when absent.
+    /// The boolean at `key`, which may also be the string `true` or `false`, as in plugin lists. False when
+    /// absent.
     pub fn flag(self, key: &str) -> Result<bool, Error> {
         let read = |value: &Value| match value {
             Value::Bool(flag) => Some(*flag),

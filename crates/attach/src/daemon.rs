@@ -63,8 +63,8 @@ impl NodeClient {
         let end = Instant::now() + context.timeouts.daemon_connect;
         loop {
             let mut daemon = Self::connect(context, end.saturating_duration_since(Instant::now()))?;
-            // Send the pending release of an earlier call of this sandbox first. If the daemon's own retry ran it
-            // later, it would release what this call gets.
+            // Send the pending release of an earlier call of this sandbox first. If the daemon's own retry
+            // ran it later, it would release the addresses that this call gets.
             let released = match release.exists(context.root) {
                 true => {
                     daemon.request(context, &release.to_request()).and_then(|_| release.remove(context.root))
@@ -161,8 +161,9 @@ pub(crate) fn release_or_queue(
     }
 }
 
-/// Connect to a stream socket. The limit matters when the daemon hangs and its accept queue is full: connect(2) waits
-/// for the send timeout (not in unix(7); see `unix_stream_connect` in net/unix/af_unix.c).
+/// Connect to a stream socket. The limit matters when the daemon hangs and its accept queue is full:
+/// connect(2) waits for the send timeout (not documented in unix(7), see `unix_stream_connect` in
+/// net/unix/af_unix.c).
 fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;

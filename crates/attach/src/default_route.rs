@@ -70,7 +70,8 @@ pub(crate) fn update_result(policies: &DefaultRoutes, result: &mut CniResult) {
 }
 
 impl DefaultRoutes {
-    /// The default destination of each family, `0.0.0.0/0` and `::/0`, and the change requested for it.
+    /// The default destination of each family, `0.0.0.0/0` and `::/0`, each with the change that is requested
+    /// for it.
     fn families(&self) -> [(IpNet, DefaultRoute); 2] {
         [(Ipv4Net::default().into(), self.v4), (Ipv6Net::default().into(), self.v6)]
     }

@@ -48,7 +48,7 @@ pub struct PluginError {
 }
 
 impl PluginError {
-    /// Whether it is one of the two error codes of STATUS (SPEC 1.1.0: 50 and 51).
+    /// Whether `code` is one of the two error codes of STATUS (SPEC 1.1.0: 50 and 51).
     pub(crate) fn is_status(&self) -> bool {
         matches!(self.code, 50 | 51)
     }

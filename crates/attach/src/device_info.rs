@@ -6,7 +6,7 @@
 //!                                                          used for network-status; removed by DEL
 //! ```
 //!
-//! Device-info specification 1.1.0. The files are optional.
+//! The format is that of the device-info specification 1.1.0. The files are optional.
 
 use crate::Error;
 use crate::plan::{Attachment, AttachmentDevice};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// it.
 const DEVINFO_DIR: &str = "k8s.cni.cncf.io/devinfo";
 
-/// Path passed to a plugin with the capability `CNIDeviceInfoFile`.
+/// Path of the device-info file, as passed to a plugin with the capability `CNIDeviceInfoFile`.
 pub fn cni_file_for_plugin(network: &str, container: &str, ifname: &str) -> String {
     format!("/var/run/{DEVINFO_DIR}/cni/{}", file_name(network, container, ifname))
 }
@@ -37,7 +37,8 @@ pub fn cni_file(root: &Root, container: &str, attachment: &Attachment) -> PathBu
     root.run(DEVINFO_DIR).join("cni").join(file_name(&attachment.network, container, &attachment.ifname))
 }
 
-/// Copy the device plugin's file to the CNI plugins' path, replacing the copy of an earlier attempt.
+/// Copy the device plugin's device-info file to the path for CNI plugins, replacing the copy of an earlier
+/// attempt.
 pub(crate) fn copy_to_cni_file(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     let Some(device) = &attachment.device else { return Ok(()) };
     let content = match fs::read(device_plugin_file(root, device)) {
@@ -67,15 +68,15 @@ fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
 
-/// Read an attachment's file after the plugins have run. Returns `None` if it is missing or not a JSON
-/// object.
+/// Read an attachment's device-info file after the plugins have run. Returns `None` if it is missing or not a
+/// JSON object.
 pub(crate) fn read(root: &Root, container: &str, attachment: &Attachment) -> Option<Value> {
     attachment.device.as_ref()?;
     let text = fs::read(cni_file(root, container, attachment)).ok()?;
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
-/// Remove the file of an attachment, if it exists.
+/// Remove the device-info file of an attachment, if it exists.
 pub(crate) fn remove(root: &Root, container: &str, attachment: &Attachment) -> Result<(), Error> {
     if attachment.device.is_none() {
         return Ok(());

@@ -1,8 +1,9 @@
 //! GC: removes everything that does not belong to a valid attachment.
 //!
-//! The sources are the journals and the state files of upstream Multus. Each stale sandbox is deleted under its own
-//! lock, exactly as by DEL. Then GC is forwarded to the foreign plugins: those of the wrapped networks and those of all
-//! networks in the journals, each with the attachments that are valid on its network.
+//! Attachments are found in the journals and in the state files of upstream Multus. Each stale sandbox is
+//! deleted under its own lock, exactly as by DEL. Then GC is forwarded to the foreign plugins: those of the
+//! wrapped networks and those of all networks in the journals, each with the attachments that are valid on
+//! its network.
 
 use crate::delegate::{self, PluginEnv};
 use crate::journal::{Journal, JournalFile};
@@ -17,7 +18,8 @@ mod networks;
 
 use networks::GcNetworks;
 
-/// Keys of the list of valid attachments. libcni also sends the second key, a mistake of its first release.
+/// Configuration keys under which libcni sends the list of valid attachments. The second key is a mistake of
+/// libcni's first release with GC, and libcni still sends it.
 const VALID_ATTACHMENTS_KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
 /// Remove everything that is not in the list of valid attachments, continuing after errors.

@@ -50,7 +50,8 @@ fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKey>, Error> {
     if key.base() == PKey::DEFAULT.base() { Err(wrong()) } else { Ok(Some(key.full())) }
 }
 
-/// Temporary name of a child until it is in the pod, from the sandbox's file stem and the attachment's position.
+/// Temporary name of a child until it is in the pod, derived from the file stem of the attachment ID and the
+/// position of the attachment.
 ///
 /// It is deterministic, so that it can be found without a journal. As in upstream it starts with `veth`, which
 /// NetworkManager ignores.
@@ -58,9 +59,9 @@ pub(crate) fn temporary_name(stem: &str, position: usize) -> String {
     format!("{}{:02x}", temporary_prefix(stem), position & 0xff)
 }
 
-/// Prefix of the temporary names of one sandbox.
+/// Prefix of the temporary interface names of one sandbox.
 pub(crate) fn temporary_prefix(stem: &str) -> String {
-    // FNV-1a is short and stable across nodes and releases.
+    // FNV-1a needs little code and returns the same hash on all nodes and in all releases.
     let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -118,8 +119,8 @@ pub(crate) fn move_to_pod(
     Ok(link)
 }
 
-/// Warn if the kernel chose another MTU: datagram mode accepts any MTU up to the port's, but uses the multicast
-/// group's.
+/// Warn if the kernel chose another MTU: datagram mode accepts any MTU up to that of the port, but uses that
+/// of the multicast group.
 pub(crate) fn warn_mtu(link: &Link, requested: Option<u32>) {
     match requested {
         Some(requested) if requested != link.mtu => {
@@ -209,7 +210,7 @@ pub(crate) fn format_address(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// The interface with exactly this name, not an altname.
+/// The interface whose name is `name`. One that has it only as an altname does not count.
 pub(crate) fn find_link(route: &mut RouteSocket, name: &str, place: &str) -> Result<Link, Error> {
     let link = route.link(name)?.filter(|link| link.name == name);
     link.ok_or_else(|| Error::NoInterface { ifname: name.to_owned(), place: place.to_owned() })

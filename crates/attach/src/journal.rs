@@ -28,7 +28,7 @@ pub struct Journal {
     /// The plugin that ran the ADD.
     #[serde(rename = "role")]
     pub plugin_type: PluginType,
-    /// The kernel's boot ID: no namespace or interface survives a reboot.
+    /// The kernel's boot ID during the ADD. Namespaces and interfaces of an earlier boot no longer exist.
     pub boot: String,
     /// `CNI_CONTAINERID`.
     pub container: String,
@@ -63,8 +63,8 @@ pub struct JournalEntry {
     pub attachment: Attachment,
     /// One record per step of `attachment`, in the same order.
     pub steps: Vec<StepRecord>,
-    /// Result of the last completed step, in the newest version's format; absent before the first step
-    /// completes.
+    /// Result of the last completed step, in the format of the newest CNI version. Absent before the first
+    /// step completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }

@@ -17,7 +17,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// The cleanup that the last DEL performs. All paths are relative to the host's root directory.
+/// The cleanup that the DEL of the last attachment performs after an uninstallation. All paths are relative
+/// to the host's root directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUninstall {
     /// Files to remove, in this order: the configuration first, so that the runtime never calls a missing binary.
@@ -38,7 +39,7 @@ impl PendingUninstall {
         finish_if_idle(root)
     }
 
-    /// Remove the record of a pending uninstallation, because it finished or Ferroband is installed again.
+    /// Remove the file of a pending uninstallation, because it finished or Ferroband is installed again.
     pub fn cancel(root: &Root) -> Result<(), Error> {
         record::remove(&path(root))
     }
@@ -65,7 +66,8 @@ impl PendingUninstall {
     }
 }
 
-/// Remove Ferroband's files if the node is being uninstalled and no attachment is left. Returns whether it did.
+/// Remove Ferroband's files if it is being uninstalled from the node and no attachment is left. Returns
+/// whether it did.
 pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
     let Some(pending) = PendingUninstall::load(root)? else { return Ok(false) };
     if !Journal::list(root)?.is_empty() {
@@ -76,7 +78,8 @@ pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The network of an ADD on a node that is being uninstalled: the one that the configuration wraps.
+/// The network that the configuration wraps. An ADD attaches only this one while Ferroband is being
+/// uninstalled.
 pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
     let fields = call.config.fields();
     let missing = || Error::Field {

@@ -66,7 +66,7 @@ impl Lock {
 
     /// Release the lock and remove its file. Called when nothing is left of the sandbox.
     pub fn release_and_remove(self) {
-        // A leftover is one empty file, which the next call of this container reuses.
+        // If the removal fails, an empty file is left, which the next call of this container reuses.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -37,7 +37,7 @@ impl<'a> CniContext<'a> {
         Self { hardware: Some(hardware), ..Self::new(root, hardware) }
     }
 
-    /// The adapters; fails if there are none.
+    /// Returns the adapters, or an error if the context has none.
     pub(crate) fn require_hardware(&self) -> Result<&'a dyn Hardware, Error> {
         self.hardware.ok_or(Error::Kernel(KernelError::NoRdma))
     }
@@ -46,8 +46,8 @@ impl<'a> CniContext<'a> {
 /// How long a CNI call waits for other processes and for the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimeouts {
-    /// Limit for connecting to a daemon that is restarting, in an ADD. Then the ADD fails, and the runtime
-    /// retries it.
+    /// How long an ADD tries to connect to a daemon that is restarting. After that the ADD fails, and the
+    /// runtime retries it.
     pub daemon_connect: Duration,
     /// Limit for connecting to the daemon or taking a lock if the work can be retried later, as in DEL and
     /// GC.
@@ -79,12 +79,12 @@ impl Default for CallTimeouts {
 /// A point right after a change, where tests simulate a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailPoint {
-    /// The journal or the lease of a function was written.
+    /// The journal, or the lease of a virtual function, was written.
     Journaled,
     DaemonReplied,
     /// An interface was created in the host namespace.
     InterfaceCreated,
-    /// The link state or a GUID of a function was set.
+    /// The link state or a GUID of a virtual function was set.
     VfConfigured,
     /// A driver was rebound, or an RDMA device moved.
     DeviceOpDone,

@@ -106,7 +106,7 @@ pub struct PortMember {
 pub struct AttachmentOutcome {
     /// Position of the attachment in the plan.
     pub attachment: usize,
-    /// CNI result of the last plugin, in the newest version's format.
+    /// CNI result of the last plugin, in the format of the newest CNI version.
     pub result: Value,
     /// Content of the device-info file; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,8 @@ pub struct Plan {
 /// One network attachment of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Name in network-status: `<namespace>/<name>` of its definition, or the CNI name of the default network.
+    /// Name in network-status: `<namespace>/<name>` of its NetworkAttachmentDefinition, or the CNI name of
+    /// the default network.
     pub network: String,
     /// CNI network name, added to each plugin's configuration.
     pub name: String,
@@ -120,7 +121,7 @@ pub struct PlanStep {
 pub enum StepKind {
     /// By running the CNI binary named by `type`.
     Foreign,
-    /// In-process: an IPoIB child of a host interface.
+    /// In-process: creates an IPoIB child of a host interface.
     Ipoib {
         /// Parent, MTU and partition key of the child.
         child: IpoibStep,
@@ -129,7 +130,7 @@ pub enum StepKind {
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
-    /// In-process: a virtual function of an adapter.
+    /// In-process: attaches a virtual function of an adapter.
     IbSriov {
         /// PCI address of the function, and the settings to apply to it.
         vf: VfStep,
@@ -137,12 +138,12 @@ pub enum StepKind {
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
     },
-    /// In-process: the RDMA device of an earlier plugin's interface.
+    /// In-process: moves the RDMA device of an earlier plugin's interface into the pod.
     Rdma {
         /// PCI address or auxiliary device name; derived from the interface's MAC address when absent.
         device: Option<String>,
     },
-    /// In-process: routes between the pod and its node.
+    /// In-process: sets up routes between the pod and its node.
     Coordinator(Box<CoordinatorStep>),
 }
 

@@ -201,7 +201,8 @@ pub fn version_reply() -> String {
     format!("{}\n", json!({ "cniVersion": CniVersion::NEWEST.as_str(), "supportedVersions": all }))
 }
 
-/// An error in CNI's JSON format. `msg` and `details` joined by `; `, as libcni prints them, equal the fault's text.
+/// Format an error as a CNI error object. `msg` and `details`, joined by `; ` as libcni prints them, equal
+/// the text of the fault.
 pub fn error_reply(error: &Error, version: CniVersion) -> String {
     let fault = error.fault();
     let mut object = json!({

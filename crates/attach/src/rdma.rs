@@ -123,7 +123,7 @@ fn lock_device(context: &CniContext<'_>, parent: &str) -> Result<Lock, Error> {
 
 /// RDMA devices of an auxiliary device (a sub-function).
 fn auxiliary_rdma_devices(hardware: &dyn Hardware, name: &str) -> Vec<String> {
-    // The name comes from the configuration, so it must not lead out of the directory.
+    // The name comes from the configuration, so it must not lead out of the directory of auxiliary devices.
     if name.contains('/') || name.starts_with('.') {
         return Vec::new();
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Interval between checks whether the file exists.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Wait for the configured file, if any, for at most `timeout`.
+/// Wait at most `timeout` for the readiness indicator file, if the configuration names one.
 pub(crate) fn wait(context: &CniContext<'_>, call: &Invocation, timeout: Duration) -> Result<(), Error> {
     let named = call.config.fields().text("readinessindicatorfile")?.filter(|path| !path.is_empty());
     let Some(named) = named else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The result of an ADD, in the formats of all specification versions.
+//! The result of an ADD, in the formats of all CNI versions.
 //!
 //! Internally only the newest format is used; [`CniResult::read`] and [`CniResult::write`] convert.
 
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 mod legacy;
 
-/// The result of an ADD, in the structure of the newest version.
+/// The result of an ADD, in the structure of the newest CNI version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CniResult {
     /// Interfaces in the host and in the sandbox.

@@ -4,7 +4,7 @@ use crate::protocol::{self, CniCommand, CniEnvironment, Invocation};
 use crate::{CniContext, CniVersion, Error, PluginConfig, PluginType, add, check, del, gc, leave, status};
 use std::io::{Read, Write};
 
-/// Run one call. The reply to the runtime goes to `out`; [`serve_call`] prints the error.
+/// Run one CNI call. The reply to the runtime goes to `out`; [`serve_call`] prints the error.
 pub fn run(
     context: &CniContext<'_>,
     plugin_type: PluginType,
@@ -21,7 +21,7 @@ pub fn run(
     }
 }
 
-/// Finish a pending uninstallation if this was the last attachment.
+/// Finish a pending uninstallation if no attachment is left.
 fn finish_uninstall(context: &CniContext<'_>) {
     // A failure is only logged, because the sandbox has been deleted in any case.
     if let Err(error) = leave::finish_if_idle(context.root) {

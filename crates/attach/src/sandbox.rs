@@ -4,7 +4,7 @@ use crate::journal::Journal;
 use crate::{Error, Invocation};
 use ferroband_kernel::{Error as KernelError, Netns, Root, boot_id};
 
-/// Open the namespace of an ADD or CHECK. It must exist and must not be the plugin's own.
+/// Open the namespace of an ADD or CHECK. It must exist and must not be the plugin's own network namespace.
 pub(crate) fn open(call: &Invocation) -> Result<Netns, Error> {
     let path = call.netns.as_deref().unwrap_or_default();
     let netns = Netns::open(path)?;

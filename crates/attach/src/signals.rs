@@ -1,9 +1,9 @@
 //! Deferred termination signals.
 //!
-//! A signal that ended the process at any instruction would leave half a step behind for the next DEL. Therefore
-//! termination signals are blocked and checked between the steps of an ADD, which then rolls back; other commands run
-//! to completion. Child plugins inherit the mask, so they are not interrupted either. `SIGKILL` cannot be blocked:
-//! the journal covers it.
+//! A signal that ended the process at any instruction would leave half a step behind for the next DEL.
+//! Therefore termination signals are blocked and checked between the steps of an ADD, which then rolls back;
+//! other commands run to completion. Child plugins inherit the mask, so they are not interrupted either.
+//! `SIGKILL` cannot be blocked. After it, DEL cleans up from the journal.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};

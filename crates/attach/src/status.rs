@@ -61,7 +61,7 @@ fn check_daemon(context: &CniContext<'_>) -> Result<(), Error> {
     daemon.and_then(|mut daemon| daemon.request_done(context, &DaemonRequest::Status)).map_err(not_ready)
 }
 
-/// Check the wrapped networks. The first error is passed on unchanged.
+/// Check the networks that the configuration wraps (`delegates`). The first error is returned unchanged.
 fn check_wrapped(fields: ConfigFields<'_>, env: &PluginEnv<'_>) -> Result<(), Error> {
     for network in del::wrapped_networks(fields) {
         let network = chain::parse_foreign(network.0, "", true)?;

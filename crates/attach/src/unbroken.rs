@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// First argument of a helper process; the operation follows as JSON.
+/// First argument of a helper process. The second argument is the operation as JSON.
 pub const HELPER_FLAG: &str = "--unbroken";
 /// How long a device operation waits for another one on the same node to finish.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -51,8 +51,9 @@ pub enum DeviceOp {
 }
 
 impl DeviceOp {
-    /// Perform the operation in this process, which must be in the host's network namespace. One operation at a time
-    /// per node: each recreates devices, and two at once would swap the numbers that the kernel assigns.
+    /// Perform the operation in this process, which must be in the host's network namespace. Only one
+    /// operation runs at a time on a node: each recreates devices, and two at once could swap the numbered
+    /// names that the kernel assigns.
     pub fn perform(
         &self,
         root: &Root,

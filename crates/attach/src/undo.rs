@@ -30,7 +30,8 @@ pub(crate) struct AttachmentTeardown<'a> {
 }
 
 impl AttachmentTeardown<'_> {
-    /// Undo all open steps and mark them undone. A step that fails stays open; the others are still undone.
+    /// Undo all steps that may have happened, and mark them undone. A step that cannot be undone keeps its
+    /// state, and the others are still undone.
     pub(crate) fn run(&self, journal: &mut Journal) -> Vec<Error> {
         let mut errors = Vec::new();
         for position in (0..journal.entries.len()).rev() {

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// A version of the specification. Newer versions compare greater.
+/// A version of the CNI specification. Newer versions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CniVersion {
     /// 0.1.0; also the default for a configuration without `cniVersion`.
     V0_1_0,
-    /// 0.2.0: the last one with a single address per family.
+    /// 0.2.0: the last version with a single address per family.
     V0_2_0,
     /// 0.3.0: results list interfaces, and any number of addresses.
     V0_3_0,

@@ -1,7 +1,8 @@
 //! Attaches real network namespaces and verifies them with `ip -j`. Needs root.
 //!
-//! Each test has separate network namespaces for "the host" (its own thread) and for pods. InfiniBand is made of veth
-//! pairs ([`veth_fabric::VethFabric`]), the node daemon is a thread ([`scripted_daemon::ScriptedDaemon`]).
+//! Each test has separate network namespaces for "the host" (its own thread) and for pods. InfiniBand is
+//! simulated with veth pairs ([`veth_fabric::VethFabric`]), and the node daemon is a thread
+//! ([`scripted_daemon::ScriptedDaemon`]).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

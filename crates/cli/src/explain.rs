@@ -36,8 +36,8 @@ impl ExplainCommand {
     }
 }
 
-/// Finds the code whose name is `query`, or all codes whose CNI error number is `query`. Brackets around it are
-/// ignored.
+/// Finds the code whose name is `query`, or all codes whose CNI error number is `query`. Brackets around
+/// `query` are ignored.
 fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
     let word = query.trim_matches(['[', ']']);
     let number: Option<u32> = word.parse().ok();

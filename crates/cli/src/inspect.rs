@@ -24,14 +24,15 @@ pub struct InspectCommand {
 impl InspectCommand {
     pub fn run(self) -> anyhow::Result<()> {
         let host = ferroband_sim::hardware(&Root::at(self.root))?;
-        // Bring simulated sysfs trees up to date. Without write permission this fails, and the tree is shown as it is.
+        // Update the sysfs trees of simulated hardware. Without write permission this fails, and the command
+        // shows the trees as they are.
         let _ = host.refresh();
         let inventory = Inventory::read(host.root(), host.is_simulated())?;
         print(self.output, &inventory, || render_table(&inventory, self.output == OutputFormat::Wide))
     }
 }
 
-/// Columns of the table. The table of `-o wide` also has `WIDE_COLUMNS`.
+/// Columns of the table that `ferroband inspect` prints. With `-o wide`, the table also has `WIDE_COLUMNS`.
 const COLUMNS: [&str; 10] = ["DEVICE", "PCI", "ID", "NETDEV", "PORT", "LINK", "STATE", "RATE", "LID", "GUID"];
 const WIDE_COLUMNS: [&str; 8] = ["PF", "VFS", "DRIVER", "FIRMWARE", "NUMA", "SM-LID", "P_KEYS", "FILES"];
 

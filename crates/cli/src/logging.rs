@@ -5,8 +5,8 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
 pub fn init(arguments: &Arguments) {
-    // kube_client::client::builder logs errors that it also returns. It is off, because the callers log these errors
-    // with context.
+    // kube_client::client::builder logs errors that it also returns. Its log lines are disabled, because the
+    // callers log these errors with context.
     let default = match arguments.command.is_daemon() {
         true => "info,kube_client::client::builder=off",
         false => "warn,kube_client::client::builder=off",

@@ -54,7 +54,8 @@ fn main() -> ExitCode {
     }
     let arguments = kubectl::parse_arguments();
     logging::init(&arguments);
-    // This fails only if a provider is already installed. That is the same provider, so the error is ignored.
+    // Installing the TLS crypto provider fails only if one is already installed. That is the same provider,
+    // so the error is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
     exit::exit_code(match arguments.command {
         CliCommand::Node(command) => command.run(),

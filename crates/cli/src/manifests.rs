@@ -52,7 +52,8 @@ pub struct ManifestsCommand {
     chart: Option<PathBuf>,
 }
 
-/// File name in the chart and content of each manifest. `ferroband manifests` prints them in this order.
+/// Each row is the file name of a manifest in the Helm chart, and its content. `ferroband manifests` prints
+/// the manifests in this order.
 const MANIFEST_FILES: [(&str, &str); 7] = [
     ("account.yaml", include_str!("manifests/account.yaml")),
     ("rights.yaml", include_str!("manifests/rights.yaml")),
@@ -75,7 +76,7 @@ impl ManifestsCommand {
         }
     }
 
-    /// Writes one template file for each manifest into `folder`, which is created if necessary.
+    /// Writes one Helm template for each manifest into `folder`, which is created if necessary.
     fn write_chart(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create directory {}", folder.display()))?;

@@ -78,7 +78,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The file system of a node with a default network plugin.
+/// The file system of a node on which a plugin for the cluster's default network is installed.
 struct CliNodeFixture {
     folder: tempfile::TempDir,
     root: Root,
@@ -204,7 +204,8 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     let blocks = "/apis/ferroband.io/v1alpha1/addressblocks";
     let block = format!("{blocks}/default-192.168.0.0");
     let status = |pod: &str| format!("PATCH /api/v1/namespaces/default/pods/{pod}/status");
-    // Compare only requests for pods and address blocks; the node's own updates come at any time.
+    // Compare only requests for pods and address blocks, because the daemon may update the Node object at any
+    // time.
     let about = |call: &String| call.contains("/pods") || call.contains("/addressblocks");
     let calls: Vec<_> = server.calls().split_off(before).into_iter().filter(about).collect();
     assert_eq!(calls, [format!("POST {blocks}"), status("a"), format!("PUT {block}"), status("b")]);

@@ -11,9 +11,9 @@ pub enum Error {
     /// A call to the API server failed.
     #[error("cannot {action} {object}")]
     Api {
-        /// The verb: `apply`, `delete`, …
+        /// Verb of the API call, for example `apply` or `delete`.
         action: &'static str,
-        /// Kind and name: `SriovNetworkNodeState ferroband-system/worker1`.
+        /// Kind and name of the object, for example `SriovNetworkNodeState ferroband-system/worker1`.
         object: String,
         source: Box<kube::Error>,
     },

@@ -2,9 +2,9 @@
 //! objects and never connects to them.
 //!
 //! Two replicas run. The one that holds the lease is the leader and runs the controllers; the other waits. Each
-//! controller has its own directory and the same shape: *read the caches, compute the desired state, write the
-//! difference*. An interrupted pass is completed by the next one, so losing the lease, the process or the API server
-//! loses nothing.
+//! controller has its own directory and works in passes: it reads the caches, computes the desired state, and
+//! writes the difference. The next pass completes an interrupted one, so nothing is lost if the replica loses
+//! the lease, crashes, or cannot reach the API server.
 //!
 //! ```text
 //!  API server ──watch──▶ caches ──change──▶ reconcile ──▶ writes (server-side apply), conditions, events

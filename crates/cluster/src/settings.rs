@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct ClusterSettings {
     /// Name of the daemon's pod, which is its identity as holder of the lease.
     pub identity: String,
-    /// Namespace in which the daemon runs. The lease, the webhook's Secret and the node states are here.
+    /// Namespace in which the daemon runs. It contains the lease, the webhook's Secret and the
+    /// SriovNetworkNodeStates.
     pub namespace: String,
     /// How long the lease is valid after its last renewal. If the leader dies, the cluster has no leader for about
     /// this time.

@@ -10,9 +10,10 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time};
 use tracing::{debug, info, warn};
 
-/// Pause between a trigger and the pass. Changes come in bursts, and one pass handles a whole burst.
+/// Pause between a trigger and the controller's pass. Changes come in bursts, and one pass handles a whole
+/// burst.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// Pause after the first failed pass. It doubles with each further failure, up to `MAX_BACKOFF`.
+/// Pause after a controller's first failed pass. It doubles with each further failure, up to `MAX_BACKOFF`.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Maximum time between two passes of a controller, even if no watched object changes.
@@ -69,7 +70,7 @@ impl ControllerContext {
     }
 }
 
-/// Wakes a controller for a pass. Several triggers before a pass cause only one pass.
+/// Wakes a controller, which then runs one pass. Several triggers before a pass cause only one pass.
 #[derive(Clone, Default)]
 pub struct Trigger(Arc<Notify>);
 
@@ -90,7 +91,8 @@ impl Trigger {
     }
 }
 
-/// Runs `controller` forever. A pass follows every trigger; after a failed pass, the next one follows with backoff.
+/// Runs a pass of `controller` after every trigger. After a failed pass, the next one follows with backoff.
+/// Never returns.
 pub async fn run_controller<W: Controller>(controller: W, trigger: Trigger) {
     let mut pause = MIN_BACKOFF;
     let mut last_error = String::new();

@@ -1,4 +1,4 @@
-//! The binary as a process on simulated hardware, with real signals. Needs root.
+//! Tests that run the binary as a process on simulated hardware and send it real signals. They need root.
 //!
 //! Each test has its own mount namespace with an empty /run and /var/lib, and its own network namespace as "the host".
 
@@ -159,7 +159,8 @@ fn del_after_kill_9_waits_for_the_orphaned_plugin() {
     add.kill().unwrap();
     add.wait().unwrap();
     assert!(fixture.net1().is_some(), "it must be killed half-way");
-    // The orphan touches its lease once more before it exits; a DEL that did not wait would run before that.
+    // The orphaned IPAM plugin creates its lease file again before it exits. A DEL that did not wait for the
+    // plugin would leave that file behind.
     assert!(fixture.run("DEL").status.success());
     fixture.assert_clean();
     thread::sleep(Duration::from_millis(1500));

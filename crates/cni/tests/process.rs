@@ -1,4 +1,4 @@
-//! The binary as a process, without changes to the system: names, versions, errors.
+//! Tests that run the binary as a process without changing the system: plugin names, CNI versions and errors.
 
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;

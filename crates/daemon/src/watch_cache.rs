@@ -32,10 +32,10 @@ type ObjectMap<V> = HashMap<ObjectKey, Arc<V>>;
 /// Tests pass events to [`Self::apply`] directly, so they need neither a cluster nor a clock.
 #[derive(Debug)]
 pub struct WatchCache<V> {
-    /// The current objects, and the objects of a list in progress. When the list is complete, they replace
-    /// the current ones.
+    /// The current objects, and the objects received so far in response to a list request that is in
+    /// progress. When the response is complete, they replace the current ones.
     state: RwLock<(ObjectMap<V>, ObjectMap<V>)>,
-    /// Number of changes; zero until the first list is complete.
+    /// Number of changes; zero until all objects have been listed once.
     changes: watch::Sender<u64>,
 }
 
@@ -110,17 +110,17 @@ impl<V> WatchCache<V> {
         state.0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
     }
 
-    /// Returns a receiver of the change counter, which is zero until the first list is complete.
+    /// Returns a receiver of the change counter, which is zero until all objects have been listed once.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Waits until the first list is complete.
+    /// Waits until all objects have been listed once.
     pub async fn wait_synced(&self) {
         let _ = self.changes.subscribe().wait_for(|count| *count > 0).await;
     }
 
-    /// Whether the first list is complete.
+    /// Whether all objects have been listed once.
     pub fn is_synced(&self) -> bool {
         *self.changes.borrow() > 0
     }
@@ -153,8 +153,8 @@ pub async fn watch_forever<K>(
     let mut pause = MIN_BACKOFF;
     while let Some(event) = events.next().await {
         match event {
-            // The watcher emits this event at the start of every attempt, before the API server has
-            // responded. It does not end an outage, so `pause` is not reset.
+            // The watcher emits `Init` at the start of every attempt, before the API server has responded. It
+            // does not end an outage, so `pause` is not reset.
             Ok(Event::Init) => apply(Event::Init),
             Ok(event) => {
                 pause = MIN_BACKOFF;

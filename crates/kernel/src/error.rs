@@ -19,7 +19,7 @@ pub enum Error {
     /// A network namespace could not be opened, inspected or entered.
     #[error("cannot {doing} network namespace {}: {errno}", path.display())]
     Netns {
-        /// The failed action: "open", "inspect", "enter".
+        /// The failed action: "open", "inspect" or "enter".
         doing: &'static str,
         path: PathBuf,
         errno: Errno,
@@ -27,9 +27,10 @@ pub enum Error {
     /// The kernel rejected a request about an interface.
     #[error("cannot {doing} interface {interface}: {errno}{}", explanation(message.as_deref()))]
     InterfaceRequest {
-        /// The failed action: "rename", "add address 10.0.0.1/24 to".
+        /// The failed action, such as "rename" or "add address 10.0.0.1/24 to".
         doing: String,
-        /// Name of the interface; `#` and the index if it no longer exists; `(all)` if the request was a list.
+        /// Name of the interface; `#` and the index if it no longer exists; `(all)` if the request listed all
+        /// interfaces.
         interface: String,
         errno: Errno,
         /// The kernel's explanation (extended acknowledgement), if it sent one.
@@ -41,16 +42,16 @@ pub enum Error {
     /// A netlink socket operation failed.
     #[error("cannot {doing} a {family} netlink socket")]
     Socket {
-        /// The failed action: "open", "listen to", "read from".
+        /// The failed action: "open", "listen to" or "read from".
         doing: &'static str,
-        /// The netlink family: "route", "RDMA", "uevent".
+        /// The netlink family: "route", "RDMA" or "uevent".
         family: &'static str,
         source: io::Error,
     },
     /// The kernel sent a reply that cannot be decoded.
     #[error("cannot decode the kernel's reply about {interface}")]
     Undecodable {
-        /// Interface or device of the request; `(all)` if the request was a list.
+        /// Interface or device of the request; `(all)` if the request listed all of them.
         interface: String,
         source: DecodeError,
     },
@@ -63,7 +64,7 @@ pub enum Error {
     /// The kernel rejected a request about a PCI function, a virtual function or an RDMA device.
     #[error("cannot {doing} device {device}: {errno}{}", explanation(message.as_deref()))]
     DeviceRequest {
-        /// The failed action: "set the number of virtual functions to 4 on", "unbind".
+        /// The failed action, such as "set the number of virtual functions to 4 on" or "unbind".
         doing: String,
         /// PCI address or name of the device; `(all)` if the request was not about a single device.
         device: String,
@@ -94,7 +95,7 @@ pub enum Error {
     /// A file or directory could not be read or changed.
     #[error("cannot {doing} {}", path.display())]
     File {
-        /// The failed action: "read", "list".
+        /// The failed action, such as "read" or "list".
         doing: &'static str,
         path: PathBuf,
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Driver statistics of an interface: ethtool(8), `-S`.
+//! Driver statistics of an interface, as `ethtool -S` shows them.
 //!
 //! The driver defines the names, so two requests are needed: one for the number and the names, one for the values.
 //! A driver may add statistics between them (mlx5 has some for each channel), and the kernel then writes more
@@ -50,13 +50,13 @@ fn statistics_here(interface: &str) -> Result<Vec<(String, u64)>, Error> {
 
 fn read_statistics(interface: &str) -> Result<Vec<(String, u64)>, Errno> {
     let fd = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    // struct ethtool_gstrings: cmd, string_set, len, strings.
+    // The buffer is a struct ethtool_gstrings with the fields cmd, string_set, len and strings.
     let mut names = vec![0_u32; 3 + MAX_STATISTICS * ETH_GSTRING_LEN / 4];
     names[0] = ETHTOOL_GSTRINGS;
     names[1] = ETH_SS_STATS;
     ethtool_request(&fd, interface, &mut names)?;
     let count = usize::try_from(names[2]).unwrap_or(MAX_STATISTICS).min(MAX_STATISTICS);
-    // struct ethtool_stats: cmd, n_stats, values.
+    // The buffer is a struct ethtool_stats with the fields cmd, n_stats and values.
     let mut values = vec![0_u64; 1 + MAX_STATISTICS];
     let ([a, b, c, d], [e, f, g, h]) = (ETHTOOL_GSTATS.to_ne_bytes(), names[2].to_ne_bytes());
     values[0] = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);

@@ -5,8 +5,8 @@
 //! outgoing reply               ──▶ copy the connection mark to the packet ──▶ an `fwmark` rule selects the table
 //! ```
 //!
-//! Uses netlink (linux/netfilter/nf_tables.h), so a node needs neither `nft` nor `iptables`. All rules are in one
-//! table; other rules of the namespace are not touched.
+//! Uses netlink (linux/netfilter/nf_tables.h), so a node needs neither `nft` nor `iptables`. All rules are in
+//! one nf_tables table. Other tables of the namespace are not changed.
 
 use crate::netlink::{MessageBuilder, NetlinkError, NetlinkFamily, NetlinkSocket, RawMessage};
 use crate::{Error, Netns};

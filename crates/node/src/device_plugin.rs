@@ -18,7 +18,7 @@ use tracing::info;
 /// What the device plugin needs to start: its configuration, the hardware, and the kubelet's directory.
 pub struct DevicePluginConfig {
     pub roots: DiscoveryRoots,
-    /// Reports hardware events; the inventory itself is read from `roots`.
+    /// Source of hardware events. The inventory itself is read from `roots`.
     pub hardware: Arc<dyn Hardware>,
     pub kubelet: KubeletDir,
     pub sources: PoolSources,

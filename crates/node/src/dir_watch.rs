@@ -28,7 +28,7 @@ use tracing::info;
 /// How often to look for a directory that does not exist yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Room for several inotify events; an event with the longest file name takes 272 bytes.
+/// Size of the read buffer. It holds several inotify events: one with the longest file name takes 272 bytes.
 const EVENT_BUFFER_BYTES: usize = 4096;
 const THREAD_STACK_BYTES: usize = 64 * 1024;
 
@@ -46,7 +46,8 @@ struct SharedInotify {
 pub struct WatchedDir {
     descriptor: WatchDescriptor,
     shared: Arc<SharedInotify>,
-    /// Notified on every change; the value becomes `true` when the directory is gone.
+    /// Notified on every change in the directory. The value becomes `true` when the directory is deleted or
+    /// moved.
     changes: watch::Receiver<bool>,
 }
 
@@ -165,11 +166,10 @@ impl WatchedDir {
 impl Drop for WatchedDir {
     fn drop(&mut self) {
         let mut listeners = self.shared.listeners();
-        // If the receiver that is being dropped is the last one, nothing listens for the directory any
-        // longer.
+        // If this is the last receiver, nothing listens for changes in the directory any longer.
         if listeners.get(&self.descriptor).is_some_and(|listener| listener.receiver_count() == 1) {
             listeners.remove(&self.descriptor);
-            // The kernel may have removed the watch already.
+            // The kernel may have removed the watch already, so an error is ignored.
             let _ = self.shared.watches.clone().remove(self.descriptor.clone());
         }
     }

@@ -13,7 +13,7 @@ pub enum Error {
     Watch { path: PathBuf, source: io::Error },
     #[error("cannot {action} {path}", path = path.display())]
     File {
-        /// Verb for the message, such as `read`, `write`, `create` or `remove`.
+        /// Verb in the error message, such as `read`, `write`, `create` or `remove`.
         action: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -33,7 +33,7 @@ pub enum Error {
     /// A request to the Kubernetes API server failed.
     #[error("API server: cannot {action} {object}")]
     Api {
-        /// Verb for the message, such as `patch`, `create` or `replace`.
+        /// Verb in the error message, such as `patch`, `create` or `replace`.
         action: &'static str,
         /// Kind and name of the object, such as `pod default/a` or `AddressBlock x`.
         object: String,

@@ -60,7 +60,7 @@ impl FakeApi {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// Lists the requests so far as `VERB path`.
+    /// Lists the requests that were received so far, each as `VERB path`.
     pub fn list_calls(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
         state.calls.iter().map(|call| format!("{} {}", call.verb, call.path)).collect()

@@ -7,8 +7,8 @@ use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use std::sync::Arc;
 use tracing::warn;
 
-/// Opens the node's hardware. The hardware is simulated if the settings request a simulation or if one is
-/// already up.
+/// Opens the node's hardware. The hardware is simulated if the settings request a simulation or if a
+/// simulation is already running on the host.
 pub fn open_hardware(settings: &NodeSettings) -> Result<Arc<dyn Hardware>, Error> {
     if let Some(simulate) = &settings.simulation {
         let profile = find_profile(&simulate.profile)?;

@@ -23,8 +23,8 @@ const SIMULATED_LABEL: &str = "ferroband.io/simulated";
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const COUNT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Stores the number of the cluster's nodes in `nodes`, sets or removes this node's simulation label, and
-/// then updates the number periodically, forever.
+/// Stores the number of the cluster's nodes in `nodes`, then sets or removes this node's simulation label,
+/// and from then on updates the number periodically. Never returns.
 pub async fn label_and_count_nodes(client: Client, node: String, simulated: bool, nodes: Arc<AtomicUsize>) {
     let api: Api<PartialObjectMeta<Node>> = Api::all(client);
     let update_count = async || match count_nodes(&api).await {

@@ -109,7 +109,8 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let nodes = batch_writer.node_count();
     tasks.start_endless("address batch writer", batch_writer.run());
 
-    // Keep this node's NodePartitions object current, which lists the partition members among its ports.
+    // Keep this node's NodePartitions object current. It lists the node's ports that are members of
+    // partitions.
     let node_partitions = Arc::new(partition::NodePartitionsSync::new(client.clone(), settings.node.clone()));
     tasks.start_endless("partition watch", node_partitions.clone().run_watches());
     tasks.start_endless(

@@ -27,7 +27,7 @@ pub struct NodeSettings {
     /// Pass devices to containers by CDI device name instead of by device file.
     pub cdi: bool,
     pub policy: NetworkAccessPolicy,
-    /// The opensm binary for nodes that run a subnet manager: a path, or a name to look up.
+    /// The opensm binary for nodes that run a subnet manager: a path, or a name to look up in `PATH`.
     pub opensm: PathBuf,
     /// Listen address of the metrics endpoint; `None` disables it.
     pub metrics: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! Tests that need root: network namespaces, device files, simulated hardware.
+//! Tests of the node daemon that use network namespaces, device files or simulated hardware. Most need root.
 
 #![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 

@@ -10,9 +10,10 @@ const CLUSTER_ID_BITS: u32 = 24;
 
 /// The GUIDs that this cluster assigns.
 ///
-/// Two clusters on one fabric usually share the default range and do not know each other, but must not assign the same
-/// GUIDs. If the range is large enough, the cluster ID becomes part of the GUID. Otherwise clusters start at different
-/// offsets, and collisions are detected in the subnet manager's list.
+/// Two clusters on one fabric usually share the default range and do not know each other, but must not assign
+/// the same GUIDs. If the range is large enough, the cluster ID becomes part of the GUID. Otherwise clusters
+/// start at different offsets, and collisions are detected by comparing with the members that the subnet
+/// manager lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterSlice {
     /// The configured range, which several clusters may share.
@@ -23,7 +24,7 @@ pub struct ClusterSlice {
 }
 
 impl ClusterSlice {
-    /// The slice of the cluster with this ID (the UID of the namespace kube-system).
+    /// Returns the slice of the cluster with this ID (the UID of the namespace kube-system).
     pub fn new(range: GuidRange, cluster: &str) -> Self {
         let hash = hash(cluster);
         let bits = range.size().ilog2();
@@ -38,14 +39,15 @@ impl ClusterSlice {
         Self { range, guids, start: 0 }
     }
 
-    /// Offset from the first GUID at which a node starts to search. It depends on the cluster and the node, so that
-    /// nodes do not compete for the same blocks.
+    /// Offset from the first GUID at which a node starts to search for a free GUID. It depends on the cluster
+    /// and the node, so that nodes do not compete for the same blocks.
     pub fn search_start(&self, node: &str) -> u64 {
         (self.start.wrapping_add(hash(node) % self.guids.size())) % self.guids.size()
     }
 }
 
-/// FNV-1a with a final mix, so that the high bits are as well distributed as the low ones. Must never change.
+/// FNV-1a with a final mix, so that the high bits are as well distributed as the low ones. The result must
+/// never change, because the slice of a cluster depends on it.
 fn hash(text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,8 +1,8 @@
 //! GUID allocation in blocks of 256 consecutive GUIDs. Each block is stored as one GuidBlock object.
 //!
-//! The object is named after its first GUID, so of two concurrent writers the API server accepts only one, and a node
-//! with hundreds of virtual functions writes few objects. A claim never moves to another owner: its owner releases it,
-//! or it is freed after the owner's node is gone.
+//! An object is named after the first GUID of its block, so of two concurrent writers the API server accepts
+//! only one. A node with hundreds of virtual functions writes few objects. A claim never moves to another
+//! owner: its owner releases it, or it is freed after the owner's node is gone.
 
 use crate::ClusterSlice;
 use ferroband_model::Guid;
@@ -30,12 +30,12 @@ pub struct GuidBlockClaims {
     pub claims: BTreeMap<u8, GuidOwner>,
 }
 
-/// A claim to be stored, as one GuidBlock object to create or replace.
+/// A GuidBlock object to create or replace, in order to store a new claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuidBlockUpdate {
     /// First GUID of the block, which determines the name of the object.
     pub first: u64,
-    /// Content of the block with the new claim.
+    /// Content of the block, including the new claim.
     pub block: GuidBlockClaims,
     /// The GUID that is newly claimed in `block`.
     pub guid: Guid,
@@ -106,7 +106,8 @@ pub fn claim_guid(
     }
 }
 
-/// Returns the block without the owner's claim. `None` if the GUID is not claimed or has another owner.
+/// Returns the block without the claim of `guid`. Returns `None` if the GUID is not claimed or has another
+/// owner.
 pub fn release_guid(block: &GuidBlockClaims, guid: Guid, owner: &GuidOwner) -> Option<GuidBlockClaims> {
     let offset = (guid.value() - block_start(guid)) as u8;
     block.claims.get(&offset).filter(|current| *current == owner)?;
@@ -115,8 +116,8 @@ pub fn release_guid(block: &GuidBlockClaims, guid: Guid, owner: &GuidOwner) -> O
     Some(remaining)
 }
 
-/// Claims the next free GUID of a block. The search starts after the highest claimed one, so that a GUID just released
-/// is not reused immediately.
+/// Claims the next free GUID of a block. The search starts after the highest claimed GUID, so that a GUID
+/// just released is not reused immediately.
 fn claim_next_free(
     slice: &ClusterSlice,
     first: u64,
@@ -143,7 +144,8 @@ fn claim_in_new_block(
     let lowest = block_start(slice.guids.first) / GUID_BLOCK_SIZE;
     let count = block_start(slice.guids.last) / GUID_BLOCK_SIZE - lowest + 1;
     let start = slice.search_start(&owner.node) / GUID_BLOCK_SIZE;
-    // With one more candidate than there are existing blocks, at least one candidate does not exist yet.
+    // There is one more candidate than existing blocks, so at least one candidate is a block that does not
+    // exist yet.
     let tries = count.min(blocks.len() as u64 + 1);
     let first = (0..tries)
         .map(|step| (lowest + (start + step) % count) * GUID_BLOCK_SIZE)

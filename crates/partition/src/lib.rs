@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Everything is pure except for the SubnetManager implementations and the loop that drives them. Durable state is in
-//! API objects; the state here is rebuilt from them and from the subnet manager.
+//! API objects. The state in this crate is rebuilt from them and from the subnet manager.
 
 mod backoff;
 mod cluster_slice;

@@ -62,7 +62,7 @@ impl MembershipTable {
         self.partitions.is_empty()
     }
 
-    /// Replaces the members of partition `key` with those in table `of`.
+    /// Replaces the members of partition `key` with the members that it has in table `of`.
     pub fn copy_partition(&mut self, key: PKeyBase, of: &Self) {
         match of.partitions.get(&key) {
             Some(members) => self.partitions.insert(key, members.clone()),

@@ -19,7 +19,7 @@ impl PartitionChange {
 }
 
 /// Returns the changes from `observed` to `desired` that `ownership` permits. `uncertain` contains the
-/// memberships whose last change had an unknown outcome; they are sent again.
+/// memberships whose last change had an unknown outcome. They are sent again.
 pub fn diff(
     desired: &MembershipTable,
     observed: &MembershipTable,

@@ -8,10 +8,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-/// Default interval between lists, as in ib-kubernetes.
+/// Default interval at which the memberships are read from the subnet manager, as in ib-kubernetes.
 const DEFAULT_LIST_PERIOD: Duration = Duration::from_secs(5);
 
-/// A running reconciler, shared between the loop and the callers that set the desired memberships.
+/// A running reconciler, shared between the reconcile loop and the callers that set the desired memberships.
 #[derive(Clone, Default)]
 pub struct ReconcilerHandle {
     reconciler: Arc<Mutex<PartitionReconciler>>,
@@ -22,13 +22,14 @@ pub struct ReconcilerHandle {
 /// State of the subnet manager connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubnetManagerHealth {
-    /// Result of the last list request; `None` before the first one.
+    /// State of the fabric, as last read from the subnet manager. `None` until it has been read once.
     pub fabric: Option<Arc<FabricReport>>,
-    /// Message of the last error; `None` after a request succeeds.
+    /// Message of the last failed request to the subnet manager. `None` after a request succeeds.
     pub problem: Option<String>,
     /// Whether the subnet manager rejects the credentials.
     pub unauthorized: bool,
-    /// Incremented after every batch and every list request, whether it succeeded or not.
+    /// Incremented after every batch of changes that is sent and every time that the memberships are read,
+    /// whether it succeeded or not.
     pub serial: u64,
 }
 
@@ -37,7 +38,7 @@ impl ReconcilerHandle {
         self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the interval between list requests. Zero selects the default.
+    /// Sets the interval at which the memberships are read from the subnet manager. Zero selects the default.
     pub fn set_list_period(&self, period: Duration) {
         self.list_period.store(u64::try_from(period.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -49,7 +50,7 @@ impl ReconcilerHandle {
         }
     }
 
-    /// Wakes up the loop after the desired memberships changed.
+    /// Wakes up the reconcile loop after the desired memberships changed.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -57,8 +58,8 @@ impl ReconcilerHandle {
 
 type PartitionListResult = (u64, Result<FabricReport, Error>);
 
-/// Runs the loop until the sender of `managers` is dropped. For every new subnet manager, starts again
-/// without observed memberships.
+/// Runs the reconcile loop until the sender of `managers` is dropped. For every new subnet manager, starts
+/// again without observed memberships.
 pub async fn run_reconciler(
     handle: ReconcilerHandle,
     mut managers: watch::Receiver<Arc<dyn SubnetManager>>,
@@ -123,7 +124,8 @@ async fn reconcile_with(
                     Ok(()) => debug!(partitions = batch.changes.len(), "partition changes sent"),
                     Err(error) => {
                         warn!(%error, "cannot change partitions in the subnet manager, retrying");
-                        // The outcome of the batch is uncertain, so list the partitions soon.
+                        // The batch may have been applied or not, so read the memberships from the subnet
+                        // manager soon.
                         list_at = list_at.min(now + Backoff::default().first);
                     }
                 }

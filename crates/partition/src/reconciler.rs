@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub enum MembershipState {
     /// The subnet manager has the membership.
     Programmed,
-    /// The membership is being sent, or the subnet manager has not been listed yet.
+    /// The membership is being sent, or the memberships in the subnet manager have not been read yet.
     Pending,
     /// Requests for the partition failed.
     Failing {
@@ -45,22 +45,24 @@ struct PartitionFailure {
 pub struct PartitionReconciler {
     desired: Arc<MembershipTable>,
     ownership: Ownership,
-    /// The memberships in the subnet manager, as far as known. `None` until the first list; no change is sent
-    /// before that.
+    /// The memberships in the subnet manager, as far as known. `None` until they have been read once. No
+    /// change is sent before that.
     observed: Option<MembershipTable>,
     uncertain: BTreeSet<(PKeyBase, Guid)>,
     in_flight: BTreeMap<PKeyBase, PartitionChange>,
     failures: BTreeMap<PKeyBase, PartitionFailure>,
-    /// Counter that orders batches and lists, so that an old list does not override newer results.
+    /// Counter that orders batches and reads of the memberships, so that the result of an old read does not
+    /// override newer results.
     sequence: u64,
     changed_at: BTreeMap<PKeyBase, u64>,
     backoff: Backoff,
-    /// Whether `set_desired` was called; no change is sent before that.
+    /// Whether `set_desired` was called. No change is sent before that.
     has_desired: bool,
-    /// Whether everything must be sent again although no membership differs, see
+    /// Whether all memberships must be sent again although none differs, see
     /// [`FabricReport::stale`](crate::FabricReport).
     stale: bool,
-    /// Cached diff. Comparing a thousand partitions on every call would be too expensive.
+    /// Cached difference between desired and observed memberships. Comparing a thousand partitions on every
+    /// call would be too expensive.
     pending_changes: Option<BTreeMap<PKeyBase, PartitionChange>>,
 }
 
@@ -109,18 +111,21 @@ impl PartitionReconciler {
             && !adding
     }
 
-    /// The memberships in the subnet manager; `None` before the first list.
+    /// The memberships last read from the subnet manager, with the changes applied since. `None` until they
+    /// have been read once.
     pub fn observed(&self) -> Option<&MembershipTable> {
         self.observed.as_ref()
     }
 
-    /// Starts a list request. Pass the returned mark to [`Self::record_list`].
+    /// Marks the start of a read of all memberships. Pass the returned sequence number to
+    /// [`Self::record_list`].
     pub fn begin_list(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// Records a list. Partitions changed since the list was requested keep their known state.
+    /// Records the memberships that were read from the subnet manager. Partitions that changed since the read
+    /// started keep their known state.
     pub fn record_list(&mut self, mark: u64, mut table: MembershipTable, stale: bool) {
         self.stale = stale;
         let changed_since = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
@@ -144,7 +149,8 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// Returns the changes that remain to be made, by partition. Empty before the first list.
+    /// Returns the changes that remain to be made, by partition. Empty until the memberships have been read
+    /// once.
     pub fn pending_changes(&mut self) -> &BTreeMap<PKeyBase, PartitionChange> {
         self.pending_changes.get_or_insert_with(|| match &self.observed {
             Some(observed) => diff(&self.desired, observed, &self.uncertain, &self.ownership),
@@ -152,7 +158,7 @@ impl PartitionReconciler {
         })
     }
 
-    /// Recomputes the cached diff of one partition.
+    /// Recomputes the cached difference between desired and observed memberships of one partition.
     fn refresh_partition(&mut self, key: PKeyBase) {
         let (Some(changes), Some(observed)) = (&mut self.pending_changes, &self.observed) else { return };
         let change = diff_partition(key, &self.desired, observed, &self.uncertain, &self.ownership);
@@ -237,7 +243,7 @@ impl PartitionReconciler {
         }
     }
 
-    /// Returns the state of a membership. One that is not desired is never reported as programmed.
+    /// Returns the state of a membership. A membership that is not desired is never reported as programmed.
     pub fn membership_state(&self, key: PKeyBase, guid: Guid) -> MembershipState {
         let desired = self.desired.get(key, guid);
         let observed = self.observed.as_ref().and_then(|observed| observed.get(key, guid));
@@ -254,7 +260,8 @@ impl PartitionReconciler {
         }
     }
 
-    /// Whether a GUID is confirmed to be in no partition: the subnet manager was listed, and no outcome is uncertain.
+    /// Whether a GUID is confirmed to be in no partition: the memberships have been read, and no change that
+    /// may have added the GUID is in flight or uncertain.
     pub fn is_in_no_partition(&self, guid: Guid) -> bool {
         let is_member = |observed: &MembershipTable| observed.iter().any(|(_, member, _)| member == guid);
         let adding = |change: &PartitionChange| change.add.contains_key(&guid);

@@ -33,7 +33,7 @@ impl PartitionSettings {
     /// Name of ib-kubernetes' ConfigMap.
     pub const CONFIG_MAP: &str = "ib-kubernetes-config";
 
-    /// Parses all settings. `of` returns the value of a variable; empty counts as unset.
+    /// Parses all settings. `of` returns the value of a variable. An empty value counts as unset.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let plugin = match of("DAEMON_SM_PLUGIN").as_deref() {

@@ -25,7 +25,7 @@ pub trait SubnetManager: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
     pub changes: BTreeMap<PKeyBase, PartitionChange>,
-    /// The complete desired table, for subnet managers such as opensm that read all partitions from one file.
+    /// All desired memberships, for subnet managers such as opensm that read all partitions from one file.
     pub desired: Arc<MembershipTable>,
 }
 
@@ -41,8 +41,8 @@ pub struct FabricReport {
     pub default_secrets: Vec<String>,
     /// Whether the subnet manager programs the virtual ports of SR-IOV functions. `None` if unknown.
     pub virtualization: Option<bool>,
-    /// Whether everything must be sent again although no membership differs, because the subnet manager's
-    /// file is missing, broken or modified.
+    /// Whether all memberships must be sent again although none differs, because the partitions file of the
+    /// subnet manager is missing, broken or modified.
     pub stale: bool,
     /// Other problems that users should know about.
     pub warnings: Vec<String>,
@@ -55,7 +55,8 @@ pub struct RateLimits {
     pub window: Duration,
     /// Minimum time between the starts of two batches.
     pub interval: Duration,
-    /// Maximum number of batches in flight. With 1, a batch contains all partitions; otherwise one partition.
+    /// Maximum number of batches in flight. If it is 1, a batch contains the changes of all partitions,
+    /// otherwise those of one partition.
     pub max_in_flight: usize,
 }
 

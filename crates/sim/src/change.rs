@@ -7,12 +7,12 @@ use ferroband_kernel::{NetnsMode, Root};
 use ferroband_model::{Guid, LinkLayer, PKey, PciAddress};
 use std::collections::BTreeMap;
 
-/// A change to a device, which is identified by its PCI address, RDMA device or interface.
+/// A change to simulated hardware. A device is identified by its PCI address, RDMA device or interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulationChange {
     /// Unplugs an adapter with its virtual functions.
     Unplug { device: String },
-    /// Plugs an adapter in again.
+    /// Plugs an unplugged adapter in again.
     Replug {
         /// The adapter. While it is unplugged, it is identified by its PCI address, or by the name of the
         /// RDMA device or interface in the profile.
@@ -45,7 +45,7 @@ pub enum SimulationChange {
     SetPKeys {
         /// PCI address, RDMA device or interface of an adapter or virtual function.
         device: String,
-        /// P_Keys to write, starting at slot 0 of the table.
+        /// P_Keys to write, starting at slot 0 of the P_Key table.
         keys: Vec<PKey>,
     },
     /// Writes the P_Key tables of all InfiniBand ports, as a sweep of the subnet manager does.
@@ -58,8 +58,8 @@ pub enum SimulationChange {
 }
 
 impl Simulation {
-    /// Applies a change to the simulation that is up on the host below `root`. Must be called in the network
-    /// namespace of the node.
+    /// Applies a change to the simulation that runs on the host whose root directory is `root`. Must be
+    /// called in the network namespace of the node.
     pub fn change(root: &Root, change: &SimulationChange) -> Result<(), Error> {
         let simulation = Self::find(root)?.ok_or(Error::NotUp)?;
         let mut machine = SimMachine::open(root, &simulation)?;

@@ -18,20 +18,22 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// A file of the simulation (marker, state, firmware settings) has unexpected content.
+    /// The marker file, the state file or the firmware settings file of the simulation has unexpected
+    /// content.
     #[error("{} is not a valid file of the simulation", path.display())]
     InvalidFile { path: PathBuf, source: serde_json::Error },
-    /// A simulation with other parameters is already up.
+    /// A simulation with a different profile, seed or uplink is already running.
     #[error(
         "a simulation of profile {profile:?} with seed {seed:?} and uplink {uplink:?} is already running"
     )]
     AlreadyUp { profile: String, seed: String, uplink: Option<String> },
-    /// A field of a profile has an invalid value, or the same value as another device.
+    /// A field of a hardware profile is invalid, or has a value that another device of the profile already
+    /// has.
     #[error("profile {profile}: invalid or duplicate value of {field}: {text:?}")]
     InvalidProfile {
         profile: String,
         field: &'static str,
-        /// The value, or a description of the problem.
+        /// The invalid value, or a description of the problem.
         text: String,
     },
     /// A profile file cannot be parsed.
@@ -51,7 +53,7 @@ pub enum Error {
         /// Requested PCI address, RDMA device or interface.
         device: String,
     },
-    /// The name of a simulated interface is used by another interface.
+    /// The name for a simulated interface is already used by an interface that the simulation did not create.
     #[error("another interface {netdev}, of kind {kind}, already exists")]
     NameTaken {
         netdev: String,
@@ -64,7 +66,7 @@ pub enum Error {
 }
 
 impl From<Error> for KernelError {
-    /// Reports an error of the simulation itself as EIO, with its message.
+    /// Converts an error of the simulation itself to a kernel error with code EIO and the same message.
     fn from(error: Error) -> Self {
         match error {
             Error::Kernel(error) => error,

@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Size in bytes at which a new file is started.
+/// Size in bytes above which a new event file replaces the current one.
 const MAX_FILE_SIZE: u64 = 1 << 20;
-/// Length of the first line of a file: 32 hexadecimal digits that identify the file, and a newline. An inode number
-/// could be reused.
+/// Length of the first line of an event file: 32 hexadecimal digits that identify the file, and a newline.
+/// The inode number does not identify a file, because it can be reused.
 const FILE_ID_LEN: usize = 33;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ fn path(root: &Root) -> PathBuf {
     root.run("ferroband/simulation.events")
 }
 
-/// Appends events in order; the caller holds the lock.
+/// Appends events to the event file in order. The caller must hold the lock of the simulation.
 pub(crate) fn append(root: &Root, events: &[SimEvent]) -> Result<(), Error> {
     if events.is_empty() {
         return Ok(());
@@ -77,13 +77,13 @@ pub(crate) fn remove(root: &Root) -> Result<(), Error> {
     files::remove_file(&path(root))
 }
 
-/// Reads events as they are appended.
+/// Reads events from the event file as they are appended.
 pub(crate) struct SimEventSource {
     inotify: Inotify,
     path: PathBuf,
-    /// First line of the last file read; empty if there was none.
+    /// First line of the event file that was read last. Empty if there was no event file.
     file_id: Vec<u8>,
-    /// Position in bytes up to which the file was read.
+    /// Position in bytes up to which the event file was read.
     offset: u64,
 }
 
@@ -129,7 +129,7 @@ impl SimEventSource {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // Leave an incomplete last line to the next call.
+        // Leave an incomplete last line of the event file to the next call.
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
         self.offset += complete as u64;
         events.extend(text[..complete].lines().map(|line| match serde_json::from_str::<SimEvent>(line) {
@@ -148,7 +148,7 @@ impl AsFd for SimEventSource {
 
 impl EventSource for SimEventSource {
     fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), KernelError> {
-        // inotify only signals that something happened; drain it.
+        // inotify only shows that the directory has changed. Discard its events, and read the event file.
         while self.inotify.read_events().is_ok_and(|events| !events.is_empty()) {}
         self.read_new_lines(events).map_err(|source| KernelError::File {
             doing: "read",

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirmwareStore(BTreeMap<String, CardSettings>);
 
-/// Firmware settings of one adapter: name, current value, and value after the next power-on.
+/// Firmware settings of one adapter: by name, the current value and the value after the next power-on.
 type CardSettings = BTreeMap<String, (String, String)>;
 
 impl FirmwareStore {
@@ -26,7 +26,7 @@ impl FirmwareStore {
         root.state("simulated-firmware.json")
     }
 
-    /// Reads the stored settings; empty if none were changed.
+    /// Reads the stored firmware settings. Returns an empty store if no setting was ever changed.
     pub(crate) fn read(root: &Root) -> Result<Self, Error> {
         let path = Self::path(root);
         match std::fs::read(&path) {
@@ -109,7 +109,7 @@ pub struct SimulatedFirmware {
 }
 
 impl SimulatedFirmware {
-    /// Creates the emulation for the host below `root` with the adapters of `profile`.
+    /// Creates the emulation for the host whose root directory is `root`, with the adapters of `profile`.
     pub(crate) fn new(root: Root, profile: Profile) -> Self {
         Self { root, profile }
     }
@@ -152,7 +152,8 @@ impl SimulatedFirmware {
     }
 }
 
-/// Converts a value to the format that `mstconfig` prints; `None` if it is invalid.
+/// Converts the value of a firmware setting to the format that `mstconfig` prints. Returns `None` if the
+/// value is invalid.
 fn format_value(name: &str, value: &str) -> Option<String> {
     match (name, value.to_lowercase().as_str()) {
         ("NUM_OF_VFS", count) => {
@@ -175,7 +176,7 @@ impl Firmware for SimulatedFirmware {
         })
     }
 
-    /// Only records the request in a file. The operator of the simulation restarts the host.
+    /// Only records the reboot request in a file. The operator of the simulation restarts the host.
     fn reboot(&self) -> Result<(), FirmwareError> {
         let path = self.root.run("ferroband/reboot-asked");
         files::write_volatile_file(&path, b"").map_err(|error| FirmwareError::Failed {

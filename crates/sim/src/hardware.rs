@@ -16,7 +16,7 @@ impl SimulatedHost {
         SimMachine::open(self.base_root(), self.simulation())
     }
 
-    /// Runs `work` on a function under the lock, and commits its changes.
+    /// Runs `work` on a PCI function while holding the lock of the simulation, and commits the changes.
     fn with_function<T>(
         &self,
         function: PciAddress,
@@ -30,7 +30,8 @@ impl SimulatedHost {
     }
 }
 
-/// Returns the ID of `netns`, or `None` for the host's namespace, which is that of the calling thread.
+/// Returns the ID of `netns`, or `None` if it is the host's network namespace. The calling thread must be in
+/// the host's namespace.
 fn foreign_netns(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> {
     let current = Netns::current()?.id();
     Ok(netns.map(Netns::id).filter(|id| *id != current))
@@ -147,7 +148,7 @@ impl Hardware for SimulatedHost {
         let machine = self.machine()?;
         let root = match foreign_netns(Some(netns))? {
             None => ferroband_kernel::Host::root(self).clone(),
-            // In shared mode every namespace sees all devices.
+            // In shared mode, every namespace sees all RDMA devices.
             Some(_) if machine.state().netns_mode == NetnsMode::Shared => {
                 ferroband_kernel::Host::root(self).clone()
             }

@@ -17,28 +17,28 @@ impl SimIdentity {
         Self { hash: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
     }
 
-    /// Node GUID of an adapter.
+    /// Node GUID of the adapter at position `hca` of the profile.
     pub(crate) fn node_guid(self, hca: usize) -> Guid {
         self.guid(hca, 0)
     }
 
-    /// GUID of an adapter's port; ports start at 1.
+    /// GUID of port `port`, counted from 1, of the adapter at position `hca` of the profile.
     pub(crate) fn port_guid(self, hca: usize, port: usize) -> Guid {
         self.guid(hca, port)
     }
 
-    /// LID of an adapter's port; ports start at 1.
+    /// LID of port `port`, counted from 1, of the adapter at position `hca` of the profile.
     pub(crate) fn lid(self, hca: usize, port: usize) -> u16 {
         lid(self.guid(hca, port))
     }
 
-    /// Default GUID of a virtual function on Ethernet.
+    /// Default GUID of virtual function `vf` of an adapter in Ethernet mode.
     pub(crate) fn vf_guid(self, hca: usize, vf: usize) -> Guid {
         Guid::new(PREFIX << 48 | mix(self.guid(hca, 0).value() ^ (vf as u64 + 1) << 40) & 0xffff_ffff_ffff)
     }
 
-    /// Builds a GUID from two bytes of prefix, five bytes of the node and one byte for the position (32
-    /// adapters with up to 7 ports).
+    /// Builds a GUID from two bytes of prefix, five bytes derived from the node, and one byte for the adapter
+    /// (up to 32) and the port (up to 7).
     fn guid(self, hca: usize, port: usize) -> Guid {
         let position = (hca as u64 & 0x1f) << 3 | (port as u64 & 0x7);
         Guid::new(PREFIX << 48 | (self.hash & 0xff_ffff_ffff) << 8 | position)

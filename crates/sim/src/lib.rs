@@ -9,13 +9,13 @@
 //! ```text
 //! Profile ──Simulation::up──▶ var/lib/ferroband/sim/{sys,dev}    read by sysfs::infiniband and sysfs::pci
 //!                             ibs5f0 (altname ib0)               IPoIB interface, a tap of type link/infiniband
-//!                             run/ferroband/simulation.json      the marker, written last
+//!                             run/ferroband/simulation.json      marker file, written last
 //!                             run/ferroband/simulation.events    hardware events, for watchers
 //!
 //! hardware(root) ── marker? ──▶ SimulatedHost (otherwise ferroband_kernel::LinuxHost)
 //!      │
 //!      └─ SimMachine: the state of the hardware, under a lock. The node daemon changes it through Hardware, users
-//!         through Simulation::change. Changes update the trees and append events.
+//!         through Simulation::change. Changes update the directory trees and append events.
 //!
 //!      pod                       node                       another node
 //!   ┌──────┐ veth  ┌─────────────────────────┐ VXLAN  ┌─────────────────────────┐
@@ -24,10 +24,11 @@
 //!                    one bridge and one VXLAN for each P_Key: partitions are isolated
 //! ```
 //!
-//! Differences from real hardware: IPoIB children and the interfaces of virtual functions are Ethernet (6-byte
-//! addresses) although the trees show InfiniBand. An IPoIB child is deleted with the namespace of its pod, whereas
-//! the kernel moves it back to the host; the interface of a virtual function is recreated on the host at the next
-//! refresh. The namespace-dependent parts of the trees are updated by [`ferroband_kernel::Hardware::refresh`].
+//! Differences from real hardware: IPoIB children and the interfaces of virtual functions are Ethernet
+//! (6-byte addresses) although the sysfs trees show InfiniBand. An IPoIB child is deleted with the namespace
+//! of its pod, whereas the kernel moves it back to the host. The interface of a virtual function is also
+//! deleted, and is recreated on the host at the next refresh. The namespace-dependent parts of the sysfs
+//! trees are updated by [`ferroband_kernel::Hardware::refresh`].
 
 mod change;
 mod error;
@@ -65,13 +66,13 @@ use ferroband_kernel::{
     firmware::{Firmware, Mstconfig},
 };
 
-/// Returns the host below `root`: simulated if a simulation is up there, real otherwise. Sufficient to attach
-/// an IPoIB child.
+/// Returns the host whose root directory is `root`: simulated if a simulation runs there, real otherwise.
+/// Provides the operations that attaching an IPoIB child needs.
 pub fn host(root: &Root) -> Result<Box<dyn Host>, Error> {
     Ok(hardware(root)?)
 }
 
-/// Like [`host`], with all operations on adapters.
+/// Like [`host`], but also provides the operations on adapters.
 pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(SimulatedHost::new(root, simulation))),
@@ -79,7 +80,7 @@ pub fn hardware(root: &Root) -> Result<Box<dyn Hardware>, Error> {
     }
 }
 
-/// Returns access to the adapter firmware of the host below `root`, simulated or real.
+/// Returns access to the adapter firmware, simulated or real, of the host whose root directory is `root`.
 pub fn firmware(root: &Root) -> Result<Box<dyn Firmware>, Error> {
     match Simulation::find(root)? {
         Some(simulation) => Ok(Box::new(SimulatedFirmware::new(root.clone(), simulation.profile))),

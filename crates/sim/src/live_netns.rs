@@ -20,7 +20,7 @@ pub(crate) fn find_ended(candidates: &[NetnsId]) -> Vec<NetnsId> {
     candidates.iter().filter(|id| !alive.contains(&id.inode)).copied().collect()
 }
 
-/// Inodes of all network namespaces in use.
+/// Inode numbers of all network namespaces in use.
 fn live_inodes() -> BTreeSet<u64> {
     let mut alive = BTreeSet::new();
     for process in entries(Path::new("/proc")) {

@@ -20,11 +20,12 @@ pub(crate) fn function_from_alias(alias: &str) -> Option<PciAddress> {
     alias.strip_prefix("ferroband ")?.parse().ok()
 }
 
-/// Creates the interface in the network namespace of the calling thread if necessary, and sets it up with all its
-/// names.
+/// Creates the interface in the network namespace of the calling thread if necessary, and sets it up with all
+/// its names.
 ///
-/// A tap can have link type InfiniBand, but the kernel gives it no hardware address, so the 20 bytes are in the
-/// simulated sysfs only. Without tun support a bridge without ports is used instead.
+/// A tap can have link type InfiniBand, but the kernel gives it no hardware address, so only the simulated
+/// sysfs contains the 20-byte IPoIB address. If the kernel does not support tun, a bridge without ports is
+/// used instead of a tap.
 pub(crate) fn ensure(
     route: &mut RouteSocket,
     netdev: &NetdevProfile,

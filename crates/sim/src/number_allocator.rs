@@ -15,9 +15,10 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// TTY_MAJOR of linux/major.h, and the number of virtual terminals without the console.
+/// Major number of virtual terminals (TTY_MAJOR of linux/major.h), and their highest minor number.
 const TTY_NUMBERS: (u32, u32) = (4, 63);
-/// LOCAL/EXPERIMENTAL USE of Documentation/admin-guide/devices.txt; minors have twenty bits.
+/// Major number for local and experimental use (Documentation/admin-guide/devices.txt), and the highest minor
+/// number, which has twenty bits.
 const LOCAL_NUMBERS: (u32, u32) = (120, 0xf_ffff);
 
 /// Name and device node of the RDMA connection manager.
@@ -102,7 +103,7 @@ fn lowest(taken: &BTreeSet<u32>) -> u32 {
 }
 
 impl DeviceNode {
-    /// Returns the number in the format of sysfs, for example `4:1`.
+    /// Returns the major and the minor number in the format of sysfs, for example `4:1`.
     pub(crate) fn dev_number(self) -> String {
         format!("{}:{}", self.major, self.minor)
     }

@@ -19,7 +19,8 @@ pub(crate) struct SimPartition {
 }
 
 impl SimPartition {
-    /// Returns the partition of a P_Key. Full and limited members are in the same one.
+    /// Returns the partition of a P_Key. The membership bit is ignored, because full and limited members are
+    /// in the same partition.
     pub(crate) fn from_pkey(pkey: PKey) -> Self {
         Self { base: pkey.base() }
     }
@@ -37,10 +38,11 @@ impl SimPartition {
         format!("fbx{:04x}", self.base)
     }
 
-    /// Creates the partition on this node if necessary. Returns the index of the bridge and the MTU of the members.
+    /// Creates the partition on this node if necessary. Returns the interface index of the bridge and the MTU
+    /// of the members.
     ///
-    /// Each step is one atomic request to the kernel and succeeds if it was done before, so concurrent callers and
-    /// callers that are killed halfway are safe.
+    /// Each step is one atomic request to the kernel and succeeds if it was done before, so concurrent
+    /// callers and callers that are killed halfway are safe.
     pub(crate) fn ensure(&self, route: &mut RouteSocket, uplink: Option<&Link>) -> Result<(u32, u32), Error> {
         let name = self.bridge_name();
         let bridge =

@@ -10,7 +10,7 @@ impl Profile {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Parses and validates a profile; `file` is its name in errors. JSON is valid YAML.
+    /// Parses and validates a profile in YAML or JSON. Error messages name `file` as the origin of the text.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let mut field = String::new();
         let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {

@@ -40,7 +40,8 @@ pub struct AdapterReport {
 }
 
 impl Simulation {
-    /// Returns the current state of the simulation on the host below `root`; `None` if none is up.
+    /// Returns the current state of the simulation on the host whose root directory is `root`. Returns `None`
+    /// if no simulation is running.
     pub fn report(root: &Root) -> Result<Option<SimulationReport>, Error> {
         let Some(simulation) = Self::find(root)? else { return Ok(None) };
         let machine = SimMachine::open(root, &simulation)?;

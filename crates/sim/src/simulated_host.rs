@@ -16,12 +16,13 @@ pub struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// Returns the host below `root` with the hardware of `simulation`.
+    /// Returns the host whose root directory is `root`, with the hardware of `simulation`.
     pub fn new(root: &Root, simulation: Simulation) -> Self {
         Self { base: root.clone(), root: simulation.hardware_root(root), simulation }
     }
 
-    /// The root of the host itself, which contains the marker but not the simulated hardware.
+    /// Root directory of the host itself. It contains the marker file of the simulation, but not the
+    /// simulated hardware.
     pub(crate) fn base_root(&self) -> &Root {
         &self.base
     }
@@ -105,8 +106,8 @@ impl Host for SimulatedHost {
             }
             other => other,
         })?;
-        // The alias of the host end determines on which port the child's traffic is counted. It may be
-        // missing for a moment.
+        // The alias of the host end determines on which port the child's traffic is counted. The host end has
+        // no alias for a moment after its creation.
         if let Some(end) = route.link(name)?.and_then(|child| child.parent) {
             let _ = route.set_alias(end, &netdev::alias_for(adapter));
         }

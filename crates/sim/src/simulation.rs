@@ -7,41 +7,44 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Version of the file formats; increased when older files must be rewritten.
+/// Version of the formats of the simulation's files. Increased when files of an older version must be
+/// rewritten.
 const VERSION: u32 = 3;
 
-/// A simulation that is up; also the content of the marker.
+/// A running simulation. Serialized to the marker file `run/ferroband/simulation.json`, which exists while
+/// the simulation is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Simulation {
     version: u32,
-    /// Directory of the simulated trees, as a path on the host.
+    /// Directory that contains the simulated sysfs and /dev trees, as a path on the host.
     pub root: PathBuf,
-    /// Seed of the node's identifiers, usually its name.
+    /// Seed from which the node's GUIDs are derived, usually the name of the node.
     pub seed: String,
     /// Interface that connects the partitions of several nodes; `None` if partitions do not span nodes.
     pub uplink: Option<String>,
-    /// The hardware, before firmware settings are applied.
+    /// The hardware profile, before firmware settings are applied to it.
     pub profile: Profile,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimulationOptions {
-    /// Seed of the node's GUIDs. Use the node's name, so that nodes differ.
+    /// Seed from which the node's GUIDs are derived. Use the node's name, so that nodes differ.
     pub seed: String,
-    /// An interface of the node on a network with the other nodes (`eth0`). Partitions then span nodes; their MTU
-    /// is IPoIB's 2044, or less if this interface is too small.
+    /// An interface of the node on a network with the other nodes (`eth0`). If it is set, partitions span
+    /// nodes, and their MTU is IPoIB's 2044, or less if the MTU of this interface is too small.
     pub uplink: Option<String>,
 }
 
 impl Simulation {
-    /// Returns the simulation that is up on the host below `root`, if any.
+    /// Returns the simulation that is running on the host whose root directory is `root`, if any.
     pub fn find(root: &Root) -> Result<Option<Self>, Error> {
         marker::read(root)
     }
 
-    /// Starts the simulation on the host below `root`, with interfaces in the network namespace of the
-    /// calling thread. Existing parts are kept; parts lost in a reboot are recreated.
+    /// Starts the simulation on the host whose root directory is `root`, with interfaces in the network
+    /// namespace of the calling thread. If the same simulation is already running, keeps it and recreates
+    /// missing interfaces, for example after a reboot.
     pub fn up(root: &Root, profile: Profile, options: SimulationOptions) -> Result<Self, Error> {
         profile.validate()?;
         let SimulationOptions { seed, uplink } = options;
@@ -50,9 +53,9 @@ impl Simulation {
         let mut route = RouteSocket::open()?;
         desired.check_uplink(&mut route)?;
         let exists = match Self::find(root)? {
-            // The same simulation is up, unless its trees have been removed.
+            // The same simulation is running, unless its state file has been removed.
             Some(running) if running == desired => root.path(&running.root).join("state.json").is_file(),
-            // Only the version differs, so the files are rewritten.
+            // Only the version of the file formats differs, so the files are rewritten.
             Some(running) if (Self { version: VERSION, ..running.clone() }) == desired => false,
             Some(running) => {
                 let Self { seed, uplink, profile, .. } = running;
@@ -65,15 +68,15 @@ impl Simulation {
             machine.ensure_interfaces()?;
             machine.commit()?;
         } else if let Err(error) = desired.start(root, &mut route, lock) {
-            // Return the first error. `down` removes what this call cannot remove.
+            // Return the error of the start, not one of this cleanup. `down` can remove the rest later.
             let _ = remove_interfaces_and_trees(root, &mut route);
             return Err(error);
         }
         Ok(desired)
     }
 
-    /// Removes children, partitions, interfaces and trees. Succeeds if they do not exist, so it also cleans up
-    /// after an interrupted `up` and after a reboot.
+    /// Removes the IPoIB children, partitions, interfaces and directory trees of the simulation. Also
+    /// succeeds if they do not exist, so it cleans up after an interrupted `up` and after a reboot.
     pub fn down(root: &Root) -> Result<(), Error> {
         let _lock = lock(root)?;
         marker::remove(root)?;
@@ -83,7 +86,7 @@ impl Simulation {
         events::remove(root)
     }
 
-    /// Returns `root` with the simulated hardware trees instead of the host's own.
+    /// Returns `root` with the simulated sysfs and /dev trees instead of the host's own.
     pub fn hardware_root(&self, root: &Root) -> Root {
         root.clone().with_hardware(root.path(&self.root))
     }
@@ -104,7 +107,8 @@ impl Simulation {
         }
     }
 
-    /// Removes leftovers, creates everything and writes the marker.
+    /// Removes leftovers of an earlier simulation, creates the simulated hardware, and writes the marker
+    /// file.
     fn start(&self, root: &Root, route: &mut RouteSocket, lock: File) -> Result<(), Error> {
         marker::remove(root)?;
         remove_interfaces_and_trees(root, route)?;
@@ -117,8 +121,9 @@ fn trees_path() -> PathBuf {
     Root::default().state("sim")
 }
 
-/// Removes the interfaces of ports and virtual functions, then the trees. The trees are written before the
-/// interfaces are created and removed after them, so they contain every name, with or without a marker.
+/// Removes the interfaces of ports and virtual functions, then the simulated sysfs and /dev trees. The trees
+/// are written before the interfaces are created and are removed after them, so they contain the name of
+/// every interface, even if the marker file does not exist.
 fn remove_interfaces_and_trees(root: &Root, route: &mut RouteSocket) -> Result<(), Error> {
     let trees = root.path(trees_path());
     for name in directory_names(&trees.join("sys/class/net"))? {
@@ -141,7 +146,8 @@ fn directory_names(directory: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Takes the lock that serializes `up`, `down` and changes. It is held until the file is dropped.
+/// Takes the lock that serializes `up`, `down` and changes of a simulation. The lock is held until the
+/// returned file is dropped.
 pub(crate) fn lock(root: &Root) -> Result<File, Error> {
     let path = root.run("ferroband");
     files::create_directory(&path)?;

@@ -1,4 +1,4 @@
-//! Persistent state of simulated hardware. On a real host, the kernel and the firmware keep it.
+//! Persistent state of simulated hardware. On a real host, the kernel and the firmware keep this state.
 
 use crate::number_allocator::DeviceNode;
 use crate::{Profile, SimPortState};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) struct SimState {
     /// RDMA network namespace mode: shared or exclusive.
     pub(crate) netns_mode: NetnsMode,
-    /// Counts created objects, for unique indexes and queue pair numbers.
+    /// Counter from which unique device indexes and queue pair numbers are derived.
     pub(crate) serial: u32,
     pub(crate) adapters: Vec<SimAdapter>,
 }
@@ -44,7 +44,8 @@ pub(crate) struct TrafficCounters {
 }
 
 impl TrafficCounters {
-    /// Counters of the peer of a veth: received and sent are swapped.
+    /// Returns the traffic of one end of a veth pair from the counters of the other end, by swapping received
+    /// and sent.
     pub(crate) fn from_peer(traffic: LinkStats) -> Self {
         Self {
             received: traffic.tx_packets,
@@ -126,10 +127,10 @@ impl Default for SimVf {
 pub(crate) struct SimFunction {
     /// Name of the bound driver; `None` if the function is unbound.
     pub(crate) driver: Option<String>,
-    /// The only driver that may bind; `None` if the device ID decides.
+    /// The only driver that may bind to the function. If `None`, the device ID determines the driver.
     #[serde(rename = "reserved")]
     pub(crate) driver_override: Option<String>,
-    /// RDMA device; only the adapter's own driver creates one.
+    /// RDMA device of the function. Only the adapter's own driver creates one, vfio-pci does not.
     pub(crate) device: Option<SimRdmaDevice>,
 }
 
@@ -143,9 +144,9 @@ pub(crate) struct SimRdmaDevice {
     /// Queue pair number, the first part of IPoIB addresses.
     pub(crate) queue_pair: u32,
     pub(crate) verbs: DeviceNode,
-    /// For each InfiniBand port: its number, and its umad and issm nodes.
+    /// For each InfiniBand port: its number, and its umad and issm device nodes.
     pub(crate) managed: Vec<(usize, DeviceNode, DeviceNode)>,
-    /// Network namespace; `None` is the host's.
+    /// Network namespace that contains the RDMA device. `None` stands for the host's namespace.
     pub(crate) netns: Option<NetnsId>,
     /// Interface name of each port; `None` if the interface is not in the host's namespace.
     pub(crate) netdevs: Vec<Option<String>>,
@@ -155,7 +156,7 @@ pub(crate) struct SimRdmaDevice {
     pub(crate) traffic: Vec<TrafficCounters>,
 }
 
-/// Identifies the physical function of an adapter, or a virtual one.
+/// Identifies the physical function of an adapter (`vf` is `None`) or one of its virtual functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FunctionId {
     pub(crate) adapter: usize,
@@ -163,7 +164,7 @@ pub(crate) struct FunctionId {
 }
 
 impl SimState {
-    /// State at power-on: no drivers, no virtual functions.
+    /// Returns the state at power-on: all adapters are plugged in, without drivers and virtual functions.
     pub(crate) fn new(profile: &Profile) -> Self {
         let adapter = |hca: &crate::HcaProfile| SimAdapter {
             plugged: true,

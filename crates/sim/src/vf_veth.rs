@@ -19,9 +19,9 @@ const MAX_NAME: usize = 15;
 /// Desired veth pair of a virtual function.
 pub(crate) struct VfVeth {
     pub(crate) function: PciAddress,
-    /// The end that stays on the host: `fbf0v3`.
+    /// Name of the end that stays on the host, for example `fbf0v3`.
     pub(crate) host_end: String,
-    /// Initial name of the function's end: `ibs5f0v3`. A pod may rename it.
+    /// Initial name of the function's end, for example `ibs5f0v3`. A pod may rename it.
     pub(crate) name: String,
     pub(crate) partition: SimPartition,
     /// Whether the function's end has a carrier.
@@ -33,8 +33,8 @@ pub(crate) fn host_end_name(adapter: usize, vf: usize) -> String {
     format!("fbf{adapter}v{vf}")
 }
 
-/// Interface name of virtual function `vf`, as systemd names it. If that name is too long, the kernel's
-/// pattern `ib%d`.
+/// Returns the name that systemd gives to the interface of virtual function `vf`. If that name is too long,
+/// returns the kernel's pattern `ib%d`.
 pub(crate) fn interface_name(physical: Option<&str>, vf: usize) -> String {
     let name = physical.map(|physical| format!("{physical}v{vf}"));
     name.filter(|name| name.len() <= MAX_NAME).unwrap_or_else(|| "ib%d".to_owned())
@@ -51,7 +51,7 @@ impl VfVeth {
             }
             return if end.up == self.up { Ok(()) } else { self.set_carrier(route, end.index) };
         }
-        // If another interface has the name, use the kernel's pattern.
+        // If another interface has the name, use the kernel's pattern `ib%d`.
         let name = match route.link(&self.name)? {
             Some(_) => "ib%d",
             None => &self.name,
@@ -78,12 +78,12 @@ impl VfVeth {
     /// Moves the function's end to another namespace, where the kernel would have created it.
     pub(crate) fn move_to_netns(&self, route: &mut RouteSocket, netns: &Netns) -> Result<(), Error> {
         let Some(index) = route.link(&self.host_end)?.and_then(|end| end.parent) else { return Ok(()) };
-        // Find the lowest free name of the kernel's pattern in that namespace.
+        // Find the lowest free name of the kernel's pattern `ib%d` in that namespace.
         let mut target = RouteSocket::open_in(netns)?;
         let taken: Vec<String> = target.links()?.into_iter().map(|link| link.name).collect();
         let free = (0..u32::MAX).map(|number| format!("ib{number}")).find(|name| !taken.contains(name));
         let name = free.unwrap_or_else(|| self.name.clone());
-        // Use a temporary name during the move, because it must be free in both namespaces.
+        // Use a temporary name during the move, because the name must be free in both namespaces.
         let temporary = format!("{}x", self.host_end);
         route.rename_link(index, &temporary)?;
         route.move_link(index, netns)?;

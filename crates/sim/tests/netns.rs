@@ -1,5 +1,5 @@
-//! Tests of simulated hardware on the running kernel, each in its own network namespaces and compared with the
-//! output of `ip` and `ping`.
+//! Tests of simulated hardware on the running kernel. Each test uses its own network namespaces, and checks
+//! the results with `ip` and `ping`.
 
 #![expect(clippy::unwrap_used, reason = "a failed setup step ends the test")]
 

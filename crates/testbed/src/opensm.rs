@@ -256,7 +256,7 @@ impl TestbedOpensm {
         self.log().matches("INITIATING HEAVY SWEEP").count()
     }
 
-    /// Whether the process is master, according to its log.
+    /// Whether the process is the master subnet manager, according to its log.
     pub fn is_master(&self) -> bool {
         let log = self.log();
         let last = |word: &str| log.rfind(&format!("Entering {word} state"));

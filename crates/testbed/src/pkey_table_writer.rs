@@ -4,7 +4,7 @@
 //! ufm::UfmSimulator ── partitions, when they change ──▶ one line of JSON ──▶ `ferroband sim fabric` on each node
 //! ```
 //!
-//! While the UFM is down, the ports keep their tables.
+//! While the UFM is down, the ports keep their P_Key tables.
 
 use crate::ufm::{SimulatedMember, UfmSimulator};
 use anyhow::{Context, Result};
@@ -29,7 +29,7 @@ pub struct PKeyTableWriter {
 }
 
 impl PKeyTableWriter {
-    /// Starts the writer. Each of `writers` is `ferroband sim fabric` on a node.
+    /// Starts the writer. Each of `writers` is the command that runs `ferroband sim fabric` on one node.
     pub fn start(ufm: Arc<UfmSimulator>, writers: Vec<Command>) -> Result<Self> {
         let start = |mut writer: Command| writer.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut children: Vec<Child> = writers

@@ -249,7 +249,8 @@ fn blocks_are_claimed_only_while_four_are_free_per_node() {
     let holders =
         |store: &InMemoryBlockStore| store.view.iter().filter(|(block, _)| block.node.is_some()).count();
     store.assign("a", 2, &pods(&pool, 0..254));
-    // With two nodes, a block is claimed only while eight are free: nine of sixteen. The others are shared.
+    // With two nodes, a block is claimed only while at least eight blocks are free, so nine of the sixteen
+    // blocks must be claimed. The others are shared.
     assert_eq!((holders(&store), store.view.len()), (9, 16));
     let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
         .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));

@@ -63,7 +63,7 @@ fn range_start_and_range_end_narrow_the_range() {
 // Case: ipam W10, ipam W11
 #[test]
 fn unusable_bounds_are_ignored_with_a_warning() {
-    // An end before the start is ignored.
+    // An end before the start must be ignored with a warning.
     let warned = offers(
         "192.168.1.0/24",
         Some("192.168.1.200"),
@@ -75,7 +75,7 @@ fn unusable_bounds_are_ignored_with_a_warning() {
         matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_end"),
         "{warned:?}"
     );
-    // A start outside the subnet is ignored.
+    // A start outside the subnet must be ignored with a warning.
     let warned = offers("192.168.1.0/24", Some("10.0.0.1"), None, "192.168.1.1", "192.168.1.254");
     assert!(
         matches!(&warned[..], [IpamWarning::Ignored { field, .. }] if field == "range_start"),
@@ -85,7 +85,7 @@ fn unusable_bounds_are_ignored_with_a_warning() {
     assert_eq!(warned.len(), 1);
     let warned = offers("192.168.1.0/24", Some("fd00::1"), Some("fd00::2"), "192.168.1.1", "192.168.1.254");
     assert_eq!(warned.len(), 2);
-    // The network address as start gives no warning, because Whereabouts itself fills it in.
+    // The network address as start must give no warning, because Whereabouts itself fills it in.
     assert_eq!(offers("192.168.1.0/24", Some("192.168.1.0"), None, "192.168.1.1", "192.168.1.254"), []);
 }
 

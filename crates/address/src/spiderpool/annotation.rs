@@ -62,7 +62,8 @@ pub(super) fn reject_subnets(annotations: &AnnotationMap) -> Result<(), Error> {
     }
 }
 
-/// Reads the `ippools` annotation for the interface at `position`, if the pod has it.
+/// Reads the pools of an interface from the `ippools` annotation. Its elements are selected by interface name
+/// or, if they have none, by `position`. Returns `None` if the pod does not have the annotation.
 pub(super) fn interface_preference(
     annotations: &AnnotationMap,
     interface: &str,
@@ -112,7 +113,7 @@ pub(super) fn interface_preference(
         .ok_or_else(|| invalid(key, format!("has no element for interface {interface}")))
 }
 
-/// Reads the `ippool` annotation, if the pod has it.
+/// Reads the `ippool` annotation. Returns `None` if the pod does not have it.
 pub(super) fn pod_preference(annotations: &AnnotationMap) -> Result<Option<PoolPreference>, Error> {
     let key = IPPOOL_ANNOTATION;
     let Some(text) = annotations.get(key) else { return Ok(None) };

@@ -40,9 +40,9 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// Returns the length of the bracket expression at the start of `pattern` if it contains `c`.
+/// Returns the length of the bracket expression at the start of `pattern` if the expression matches `c`.
 fn class(pattern: &[char], c: char) -> Option<usize> {
-    // A closing bracket right after the opening one is a member.
+    // A closing bracket right after the opening one is a member of the set and does not end the expression.
     let close = pattern.iter().skip(2).position(|p| *p == ']')? + 2;
     let (negated, members) = match pattern[1] {
         '!' | '^' => (true, &pattern[2..close]),

@@ -22,15 +22,15 @@ pub struct LabelRequirement {
 /// How a requirement compares a label with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
-    /// The label exists and its value is in the list.
+    /// The label exists and its value is in `values`.
     In,
-    /// The label is absent or its value is not in the list.
+    /// The label is absent or its value is not in `values`.
     NotIn,
     /// The label exists, with any value.
     Exists,
     /// The label does not exist.
     DoesNotExist,
-    /// An operator that Kubernetes does not define; it matches nothing.
+    /// An operator that Kubernetes does not define. It matches no labels.
     Unknown(String),
 }
 

@@ -35,13 +35,13 @@ pub struct PoolSelectionContext<'a> {
     /// Name of the pod's node.
     pub node: &'a str,
     pub node_labels: &'a BTreeMap<String, String>,
-    /// Pools by name; an error for an invalid pool.
+    /// Pools by name. For an invalid pool, the error of its validation.
     pub pools: &'a BTreeMap<String, Result<Arc<IpPool>, Error>>,
     /// Ranges (first and last address) that no pool assigns, from the SpiderReservedIPs.
     pub reserved: &'a [(IpAddr, IpAddr)],
     /// Address families that the cluster uses.
     pub enabled: PerFamily<bool>,
-    /// Namespaces to search for networks that are named without one.
+    /// Namespaces in which to search for a network that is named without a namespace.
     pub network_namespaces: &'a [String],
 }
 
@@ -49,7 +49,7 @@ pub struct PoolSelectionContext<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PodNic<'a> {
     pub interface: &'a str,
-    /// Index among the pod's interfaces; the default network's is 0.
+    /// Index among the pod's interfaces. The interface of the default network has index 0.
     pub position: usize,
     /// NetworkAttachmentDefinition, `<namespace>/<name>`, if the network has one.
     pub network: Option<&'a str>,
@@ -58,7 +58,7 @@ pub struct PodNic<'a> {
 /// The eligible pools of an interface, and its routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolSelection {
-    /// Pools per family, in order of preference; empty if the interface gets no address of that family.
+    /// Pools per family, in order of preference. Empty if the interface gets no address of that family.
     pub pools: PerFamily<Vec<Arc<IpPool>>>,
     /// If true, the interface gets no default route.
     pub clean_gateway: bool,
@@ -226,8 +226,9 @@ fn eligible_pools(
             reasons,
         });
     }
-    // The sort is stable: pools of equal rank keep the order of the list. Disabled and terminating pools stay in the
-    // list because owners keep their addresses, for example when a sandbox restarts. The planner reports exhaustion.
+    // The sort is stable: pools of equal rank keep the order in which they are named. Disabled and
+    // terminating pools stay in the result because owners keep their addresses, for example when a sandbox
+    // restarts. If a pod would need a new address from such a pool, the planner reports exhaustion.
     eligible.sort_by_key(|pool| (pool.state != IpPoolState::Active, pool.affinity.rank()));
     let without_reserved = |pool: Arc<IpPool>| match context.reserved.is_empty() {
         true => pool,

@@ -119,7 +119,8 @@ fn first_level_that_names_a_pool_decides() {
     assert_eq!(fixture.names(&[]), ["cluster"]);
     fixture.pools.remove("cluster");
     assert_eq!(fixture.choose("eth0", 0, &[]).unwrap(), None);
-    // No fallback: the first level that names a pool decides even if that pool does not exist.
+    // There must be no fallback: the pod annotation names a pool, so it decides even though that pool does
+    // not exist.
     fixture.pod = strings(&[("ipam.spidernet.io/ippool", r#"{"ipv4":["none"]}"#)]);
     let error = fixture.choose("eth0", 0, &["network"]).unwrap_err().to_string();
     assert!(error.contains("all IPv4 IPPools [none] of eth0 filtered out: none does not exist"), "{error}");
@@ -224,7 +225,7 @@ fn pools_with_other_affinity_are_filtered_out_with_a_reason() {
         &|pool| pool.affinity.networks = vec!["kube-system/x".into()],
         "p does not allow network kube-system/ib-sriov",
     );
-    // Node names take precedence over node labels.
+    // Node names must take precedence over node labels.
     let mut pool = pool_spec("p", 91);
     pool.affinity.node_names = vec!["n1".into()];
     pool.affinity.nodes = Some(selector("rack", "2"));

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereaboutsAllocationKey {
     pub name: String,
-    /// `spec.range` of the object.
+    /// `spec.range` of the IPPool object.
     pub range: String,
     /// Key in `spec.allocations`: the decimal offset from the first address of the range.
     pub offset: String,

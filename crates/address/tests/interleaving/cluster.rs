@@ -190,7 +190,7 @@ impl InterleavingCluster {
         panic!("planning does not converge for {requests:?}");
     }
 
-    /// Executes up to `count` more writes. Conflicts are left to [`Self::finish_plan`].
+    /// Executes up to `count` more writes of the stored plan. Conflicts are left to [`Self::finish_plan`].
     fn write(&mut self, node: usize, count: usize) {
         let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
         let upto = (done + count).min(plan.writes.len());

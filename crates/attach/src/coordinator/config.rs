@@ -49,7 +49,7 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, 
             ..0 => None,
             _ => return Err(wrong("podRPFilter", "0, 1, 2, or negative to leave it unchanged")),
         },
-        // Upstream writes 0 into every configuration; it means the kernel's default.
+        // Upstream writes 0 into every configuration. Zero means the kernel's default.
         tx_queue_len: Some(queue).filter(|queue| *queue > 0),
         veth_mtu: mtu.ok().filter(|mtu| *mtu > 0).ok_or_else(|| wrong("vethMTU", "a positive number"))?,
         veth_address: match fields.text("vethLinkAddress")?.filter(|address| !address.is_empty()) {

@@ -166,8 +166,8 @@ impl CoordinatorSetup<'_> {
         Ok(())
     }
 
-    /// Add the node's routes to the pod's addresses `own`, in a separate table, and the rule that selects
-    /// this table.
+    /// Add the node's routes to the pod's addresses `own`, in a separate routing table, and the policy
+    /// routing rule that selects this table.
     fn add_host_routes(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
         let mut host_netlink = RouteSocket::open()?;
         let host_veth = ipoib::find_link(&mut host_netlink, &host_veth_name(self.container), "the host")?;
@@ -198,7 +198,7 @@ impl CoordinatorSetup<'_> {
     }
 }
 
-/// The node's own addresses, those of interfaces with a default route first.
+/// The node's own addresses. Those of interfaces with a default route come first.
 fn node_addresses(host_netlink: &mut RouteSocket) -> Result<Vec<IpAddr>, Error> {
     let routes = host_netlink.all_routes()?;
     let has_default_route = |index: u32| {

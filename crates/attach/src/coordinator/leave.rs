@@ -21,7 +21,8 @@ pub(crate) fn teardown(
         host_netlink.delete_link(link.index)?;
     }
     (context.fail_point)(FailPoint::StepUndone);
-    // All pods share the node's rule. Remove it when its table has no route to a pod any more.
+    // All pods share one policy routing rule of the node. Remove it when its table has no route to a pod any
+    // more.
     let lock = Lock::acquire_stem(context.root, "coordinator", context.timeouts.lock)?;
     let routes = host_netlink.all_routes()?;
     for v6 in [false, true] {

@@ -24,14 +24,14 @@ pub(crate) use leave::{check, teardown};
 
 /// The pod's end of the veth pair.
 const POD_VETH: &str = "veth0";
-/// Priority of the node's rule for the table of pod routes.
+/// Priority of the node's policy routing rule that selects the table with the routes to pods.
 const HOST_RULE_PRIORITY: u32 = 1000;
 /// The pod's routing table for replies through the veth or, in overlay mode, through eth0.
 const RETURN_TABLE: u32 = 100;
 /// First of the pod's per-interface routing tables.
 const FIRST_TABLE: u32 = 101;
 
-/// Mark of connections that came in through the veth.
+/// Connection mark (conntrack) of connections that came in through the veth.
 const RETURN_MARK: u32 = 1;
 
 /// Metric of the default route through the node: any other default route is preferred.

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 /// Maximum number of per-interface routing tables in a pod, numbered from [`FIRST_TABLE`].
 const MAX_TABLES: u32 = 120;
 
-/// Set up a separate table for `link`, unless it is the primary interface, which uses the main table.
+/// Set up a separate routing table for `link`, unless it is the primary interface, which uses the main table.
 pub(super) fn tune_routes(
     pod_netlink: &mut RouteSocket,
     step: &CoordinatorStep,
@@ -76,7 +76,7 @@ fn primary_interface(pod_netlink: &mut RouteSocket, routes: &[RouteEntry]) -> Re
     }
 }
 
-/// Add rules for packets from these addresses to use `table`.
+/// Add policy routing rules, so that packets from `addresses` use `table`.
 fn add_source_rules(pod_netlink: &mut RouteSocket, addresses: &[IpNet], table: u32) -> Result<(), Error> {
     for address in super::join::global_only(addresses.to_vec()) {
         pod_netlink.add_rule(&RoutingRule::from_source(address.addr().into(), table))?;
@@ -113,7 +113,7 @@ fn remove_routes(
     Ok(())
 }
 
-/// Unicast routes of the main table through `link`, without link-local and multicast.
+/// Unicast routes of the main table through `link`, without those to link-local and multicast destinations.
 fn main_routes_of<'a>(routes: &'a [RouteEntry], link: &Link) -> impl Iterator<Item = &'a RouteEntry> {
     let index = link.index;
     let is_routable = |entry: &&RouteEntry| !is_link_local(entry.route.destination);

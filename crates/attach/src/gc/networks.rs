@@ -1,4 +1,4 @@
-//! The networks whose plugins get a GC, with the valid attachments of each.
+//! The networks whose plugins are called with GC, and the valid attachments of each.
 
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, StepKind};
@@ -32,9 +32,9 @@ impl GcNetworks {
         }
     }
 
-    /// Return every network once, with its list of valid attachments. The default network, recorded or
-    /// `wrapped`, gets the runtime's list, which also contains sandboxes without a record on this node.
-    /// Networks before CNI 1.1.0 have no GC and are left out.
+    /// Return every network once, with its list of valid attachments. A default network gets `runtime_list`,
+    /// because that list also contains sandboxes without a journal or Multus file on this node. Networks with
+    /// a CNI version before 1.1.0 are left out, because those versions have no GC.
     pub(super) fn into_gc_lists(
         self,
         wrapped: Vec<Attachment>,
@@ -58,8 +58,8 @@ impl GcNetworks {
     }
 }
 
-/// The plugins of a network that get a GC, with their standard input. In-process steps are cleaned up from
-/// the journal, so only their delegated IPAM plugin is called.
+/// The plugins of a network that are called with GC, and their standard input. In-process steps are cleaned
+/// up from the journal, so only their delegated IPAM plugin is called.
 pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
     let call = |step: &crate::plan::PlanStep| {
         let plugin = match step.kind {

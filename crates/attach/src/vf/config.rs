@@ -7,7 +7,7 @@ use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Guid, PciAddress};
 use serde_json::Value;
 
-/// Marker that ib-kubernetes puts into `args.cni` once it has configured the pod.
+/// Key and value that ib-kubernetes puts into `args.cni` once it has configured the pod.
 const MARK: (&str, &str) = ("mellanox.infiniband.app", "configured");
 
 pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<VfStep, Error> {

@@ -33,17 +33,17 @@ impl ObservedVf {
         Ok(Some(Self { address, pf_index, driver, rdma_devices }))
     }
 
-    /// Like [`Self::find`], but fails if it does not exist.
+    /// Like [`Self::find`], but fails if the function does not exist.
     pub(crate) fn get(hardware: &dyn Hardware, address: PciAddress) -> Result<Self, Error> {
         Self::find(hardware, address)?.ok_or_else(|| Error::NoFunction { function: address.to_string() })
     }
 
-    /// Whether it is bound to vfio-pci, for a virtual machine.
+    /// Whether the function is bound to vfio-pci, for use by a virtual machine.
     pub(crate) fn is_vfio(&self) -> bool {
         self.driver.as_deref() == Some(VFIO)
     }
 
-    /// The only RDMA device; fails if there are none or several.
+    /// The only RDMA device of the function. Fails if there are none or several.
     pub(crate) fn rdma_device(&self) -> Result<&infiniband::RdmaIdentity, Error> {
         match self.rdma_devices.as_slice() {
             [device] => Ok(device),
@@ -59,7 +59,7 @@ impl ObservedVf {
         (set(device.and_then(|device| device.node_guid)), set(port))
     }
 
-    /// Whether its link layer is known to be Ethernet.
+    /// Whether the function's link layer is known to be Ethernet.
     pub(crate) fn is_ethernet(&self) -> bool {
         let layer = self.rdma_devices.first().and_then(|device| device.link_layer);
         layer == Some(LinkLayer::Ethernet)
@@ -73,7 +73,7 @@ impl ObservedVf {
         Ok(found.unwrap_or(VfInfo::new(index)))
     }
 
-    /// Physical function and VF index; fails if it is not a VF.
+    /// The address of the physical function and the VF index. Fails if the function is not a VF.
     pub(crate) fn require_pf_index(&self) -> Result<(PciAddress, u32), Error> {
         self.pf_index.ok_or(Error::NotVirtual { function: self.address })
     }

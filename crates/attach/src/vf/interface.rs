@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Polling interval while waiting for an interface.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long another function's interface may temporarily hold this one's name, during a rebind or an RDMA device move.
+/// How long to wait while another function's interface has this one's name, temporarily during a rebind or an
+/// RDMA device move.
 const NAME_WAIT: Duration = Duration::from_secs(5);
 
 /// Temporary name of a function's interface while it is moved: deterministic and unique per function.
@@ -35,7 +36,7 @@ fn lowest_index(links: Vec<Link>) -> Option<Link> {
     links.into_iter().min_by_key(|link| link.index)
 }
 
-/// An interface and the namespace where it was found.
+/// The namespace where an interface was found, and the interface.
 #[derive(Debug)]
 pub(super) enum InterfaceLocation {
     Host(Link),

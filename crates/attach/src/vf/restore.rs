@@ -33,7 +33,8 @@ impl VfTeardown<'_> {
         Ok(())
     }
 
-    /// Detach all functions whose owner matches, for sandboxes without a readable journal.
+    /// Detach all functions for whose owner `is_match` returns true. Used for sandboxes without a readable
+    /// journal.
     pub(crate) fn run_matching(
         context: &CniContext<'_>,
         netns: Option<&Netns>,

@@ -82,7 +82,7 @@ fn a_pod_on_infiniband_reaches_the_node_and_other_pods_and_is_reachable() {
     assert!(reaches(None, POD), "a kubelet probe");
     assert!(reaches(Some(&other), POD), "a pod on the cluster network");
     assert!(reaches(Some(&pod), "10.78.1.1") && reaches(Some(&pod), "10.78.1.2"));
-    // Service traffic goes to the node, where kube-proxy runs, with the pod's address as source.
+    // Service traffic must go to the node, where kube-proxy runs, with the pod's address as source.
     let route = pod.ip(&["route", "get", "10.96.0.1"]);
     assert_eq!((&route[0]["dev"], &route[0]["prefsrc"]), (&json!("veth0"), &json!(POD)), "{route}");
     let elsewhere = pod.ip(&["route", "get", "172.91.9.9"]);

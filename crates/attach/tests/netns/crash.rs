@@ -139,8 +139,8 @@ fn add_succeeds_after_a_killed_add() {
             fixture
                 .run(PluginType::Ferroband, "ADD", ETH0, &pod.path, &config())
                 .or_else(|error| match error {
-                    // The first ADD was killed after its last write. The sandbox is attached, and a DEL must
-                    // come first.
+                    // The first ADD was killed after its last write, so the sandbox is attached. A second ADD
+                    // must then fail until a DEL.
                     Error::AlreadyAttached { .. } => Ok(Value::Null),
                     error => Err(error),
                 })

@@ -22,7 +22,8 @@ pub struct AttachFixture {
 }
 
 impl AttachFixture {
-    /// Moves the calling thread into a new network namespace with the IPoIB interface `ib0`, for the rest of its life.
+    /// Moves the calling thread into a new network namespace with the IPoIB interface `ib0`. The thread stays
+    /// there.
     pub fn new() -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
         let folder = tempfile::tempdir().unwrap();

@@ -188,7 +188,7 @@ fn invalid_devices_and_options_are_rejected_without_changes() {
     assert_eq!(refused(json!({"ipam": {"type": "dhcp"}}), "dhcp"), 7);
     let marked = json!({"cni": {"mellanox.infiniband.app": "configured"}});
     assert_eq!(refused(json!({"ibKubernetesEnabled": true, "args": marked}), "has no GUID"), 7);
-    // Results before 0.3.0 must contain an address.
+    // A result of a CNI version before 0.3.0 must contain an address, so an ADD without IPAM must fail.
     assert_eq!(refused(json!({"cniVersion": "0.2.0"}), "must have an address"), 7);
 }
 

@@ -262,7 +262,8 @@ fn del_removes_a_child_that_returned_to_the_host_but_no_foreign_interface() {
     let (fixture, mut pod) = (AttachFixture::new(), PodNetnsFixture::new());
     let config = config("1.0.0", json!({}));
     run(&fixture, "ADD", &pod, &config).unwrap();
-    // The kernel deletes a veth with its namespace but returns an IPoIB child, so the test moves it by hand.
+    // When a namespace is deleted, the kernel deletes its veths but returns its IPoIB children to the host.
+    // The simulated child is a veth, so the test moves it to the host itself.
     let own = format!("/proc/{}/task/{}/ns/net", nix::unistd::getpid(), nix::unistd::gettid());
     let own = ferroband_kernel::Netns::open(own).unwrap();
     let mut inside = ferroband_kernel::RouteSocket::open_in(pod.netns.as_ref().unwrap()).unwrap();
@@ -406,7 +407,7 @@ fn parallel_calls_on_one_master_succeed() {
 fn del_without_a_journal_keeps_interfaces_of_other_kinds_and_calls_ipam() {
     let (fixture, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     fixture.install_leasing_plugin("lease", "10.9.0.7/24");
-    // Without a journal, DEL keeps an interface of another kind but calls the IPAM plugin.
+    // Without a journal, DEL must keep an interface of another kind but must call the IPAM plugin.
     pod.ip(&["link", "add", "net1", "type", "veth", "peer", "name", "x"]);
     run(&fixture, "DEL", &pod, &config("1.0.0", json!({"ipam": {"type": "lease"}}))).unwrap();
     assert_eq!((pod.link_names().len(), fixture.take_log()), (2, vec!["DEL lease net1".to_owned()]));

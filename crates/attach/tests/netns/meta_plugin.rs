@@ -320,7 +320,7 @@ fn del_does_not_touch_another_namespace_at_the_same_path() {
     fixture.install_plugin("lease", "echo \"netns=$CNI_NETNS\" >> $LOG; rm -f $LEASES/*");
     fixture.take_log();
     // DEL gets the path of another namespace. The journal's path still leads to the pod's namespace, so DEL
-    // cleans that one.
+    // must clean that one.
     del(&fixture, &other.path).unwrap();
     assert_eq!((pod.link_names(), other.link_names().len()), (vec![], 2));
     assert_eq!(fixture.take_log(), ["DEL lease eth0".to_owned(), format!("netns={}", pod.path)]);

@@ -87,7 +87,8 @@ fn shared_mode_missing_prev_result_and_unknown_devices_are_rejected() {
     let mut other = chained(&pod, VF0);
     other["prevResult"]["cniVersion"] = json!("9.9.9");
     assert_eq!(rdma(&host, "ADD", &pod, &other).unwrap_err().code(), 1);
-    // PCI has no function 8, so `0000:04:00.8` is looked up as an auxiliary device.
+    // ADD must fail for each of these devices, because none exists. PCI has no function 8, so `0000:04:00.8`
+    // is looked up as an auxiliary device.
     for nowhere in ["0000:04:00.5", "mlx5_core.sf.6", "0000:04:00.8", "../../etc"] {
         let error = rdma(&host, "ADD", &pod, &chained(&pod, nowhere)).unwrap_err();
         assert!(error.to_string().contains("has 0 RDMA devices"), "{nowhere}: {error}");

@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Addresses of the physical function and of two VFs.
+/// PCI addresses of the physical function and of two VFs.
 pub const PF: &str = "0000:86:00.0";
 pub const VF0: &str = "0000:86:00.2";
 pub const VF1: &str = "0000:86:00.3";
@@ -50,7 +50,7 @@ impl fmt::Debug for HostSnapshot {
 }
 
 impl SimHostFixture {
-    /// Moves the calling thread into a new network namespace for the rest of its life.
+    /// Moves the calling thread into a new network namespace. The thread stays there.
     pub fn new(mode: NetnsMode) -> Self {
         Self::with_profile(|profile| profile.netns_mode = mode)
     }

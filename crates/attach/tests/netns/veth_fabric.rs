@@ -9,7 +9,7 @@ use std::sync::Mutex;
 #[derive(Default)]
 pub struct VethFabric {
     root: Root,
-    /// Create children that cannot be moved: bridges, which belong to their namespace.
+    /// Whether children are bridges, which the kernel cannot move to another namespace.
     pub immovable: bool,
     /// Called with the name of each new child.
     pub on_child_created: Mutex<Option<ChildCreatedHook>>,

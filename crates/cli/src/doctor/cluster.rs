@@ -5,13 +5,13 @@ use crate::status::StatusReport;
 use ferroband_model::FaultCode;
 use std::collections::BTreeSet;
 
-/// Usage in percent from which a pool counts as nearly full.
+/// Usage in percent from which an address pool counts as nearly full.
 const NEARLY_FULL_PERCENT: u64 = 90;
 /// Number of container restarts above which a daemon is reported.
 const MAX_RESTARTS: i32 = 5;
 
-/// Checks daemons, nodes, pods and pools. Adds a note for each kind that could not be listed
-/// (`report.unseen`).
+/// Checks daemons, nodes, pods and address pools. Adds a note for each kind of API object that could not be
+/// listed (`report.unseen`).
 pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = daemons(report);
     findings.extend(nodes(report));

@@ -8,9 +8,9 @@ use serde::Serialize;
 pub enum DoctorVerdict {
     /// The check found no problem.
     Good,
-    /// A user should know about it, but nothing fails because of it.
+    /// The check found something that a user should know about, but nothing fails because of it.
     Note,
-    /// Something does not work or will fail.
+    /// The check found something that does not work or will fail.
     Wrong,
 }
 

@@ -5,7 +5,7 @@ use crate::status::ClusterObjects;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// Pairs of a substring of the image name and the project that publishes the image.
+/// Each row is a substring of an image name, and the project that publishes images with such names.
 const SYSTEMS: [(&str, &str); 10] = [
     ("multus", "Multus"),
     ("whereabouts", "Whereabouts"),
@@ -19,7 +19,7 @@ const SYSTEMS: [(&str, &str); 10] = [
     ("ib-sriov-cni", "ib-sriov-cni"),
 ];
 
-/// Reports every replaced project of which a pod still runs, recognized by its image.
+/// Reports every replaced project that still has a pod. The image of a pod shows to which project it belongs.
 pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     let mut running: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for pod in &objects.pods {

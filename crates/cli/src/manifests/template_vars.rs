@@ -2,7 +2,7 @@
 //!
 //! Every value is JSON, which is valid single-line YAML and needs no indentation.
 
-/// Each row is a variable, its default, and its Helm expression.
+/// Each row is a template variable, its default, and the Helm expression that replaces it in the chart.
 const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
     ("@PULL_POLICY@", "IfNotPresent", "{{ .Values.image.pullPolicy }}"),
     ("@PULL_SECRETS@", "[]", "{{ toJson .Values.image.pullSecrets }}"),
@@ -31,7 +31,7 @@ const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
 /// Namespace in the manifest files; in the chart it becomes the namespace of the release.
 const NAMESPACE: &str = "ferroband-system";
 
-/// Fills in the defaults, the image and the node daemon's arguments.
+/// Replaces the template variables by their defaults, the image and the node daemon's arguments.
 pub fn render_with_defaults(text: &str, image: &str, arguments: &[String]) -> String {
     let text = TEMPLATE_VARS
         .iter()
@@ -40,7 +40,7 @@ pub fn render_with_defaults(text: &str, image: &str, arguments: &[String]) -> St
     text.replace("@IMAGE@", &serde_json::Value::from(image).to_string()).replace("@ARGUMENTS@", &arguments)
 }
 
-/// Replaces every variable by its Helm expression.
+/// Replaces every template variable by its Helm expression.
 pub fn render_helm_template(text: &str) -> String {
     let text =
         TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (variable, _, helm)| text.replace(variable, helm));

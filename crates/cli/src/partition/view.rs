@@ -25,13 +25,14 @@ pub struct MemberRow {
     pub pod: String,
     pub interface: String,
     pub network: String,
-    /// `programmed`, `pending`, `failing`, `refused`, `unmanaged`, or `unseen` before the cluster daemon processed it.
+    /// `programmed`, `pending`, `failing`, `refused`, `unmanaged`, or `unseen` if the cluster daemon has not
+    /// processed the member yet.
     pub state: String,
     pub why: String,
 }
 
-/// One partition: how many members are desired and how many are programmed, and the Partition object's mode and
-/// namespaces.
+/// One row of `ferroband partition list`: the numbers of desired and programmed members of a partition, and
+/// the mode and namespaces of its Partition object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PartitionRow {
     pub pkey: String,
@@ -78,8 +79,8 @@ impl PartitionView {
         status.map(|status| status.orphans.clone()).unwrap_or_default()
     }
 
-    /// Returns the lines above the table: the subnet manager, and reason and message of each failed condition
-    /// of the Fabric.
+    /// Returns the lines above the table of `ferroband partition`: the subnet manager in use, and the reason
+    /// and message of each failed condition of the Fabric object.
     pub fn heading(&self) -> String {
         let Some(status) = self.fabric.as_ref().and_then(|fabric| fabric.status.as_ref()) else {
             return "subnet manager: unknown, the Fabric has no status yet; check the cluster daemon\n"

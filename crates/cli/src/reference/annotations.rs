@@ -3,7 +3,7 @@
 use super::{markdown_table, page_header};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, RESOURCE_NAME};
 
-/// Each row is a key, the object that has it, who writes it, and its meaning.
+/// Each row is the key of an annotation or label, the object that has it, who writes it, and its meaning.
 const KEYS: &[(&str, &str, &str, &str)] = &[
     (
         NETWORKS,

@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Interval at which the P_Key tables are written again, so that new ports get theirs.
+/// How often the P_Key tables of all ports are written again, so that new ports get their tables as well.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 const AFTER_HELP: &str = "\
@@ -26,7 +26,7 @@ The command ends with its input; the tables are kept.";
 #[command(after_help = AFTER_HELP)]
 pub struct SimFabricCommand {}
 
-/// A line of the input: P_Key tables by port GUID, and one table for all other ports.
+/// One JSON line of standard input: P_Key tables by port GUID, and one P_Key table for all other ports.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FabricTablesLine {
@@ -41,7 +41,8 @@ fn default_only() -> Vec<PKey> {
 }
 
 impl SimFabricCommand {
-    /// Applies each input line, and applies the last line again at every sweep, until the input ends.
+    /// Applies each line of standard input, and applies the last line again every `SWEEP_INTERVAL`. Returns
+    /// when standard input ends.
     pub fn run(&self, root: &Root) -> anyhow::Result<()> {
         let (sender, lines) = channel();
         thread::spawn(move || stdin().lines().try_for_each(|line| sender.send(line)));

@@ -1,4 +1,4 @@
-//! `ferroband sim status` and the list of profiles.
+//! `ferroband sim status`, and the list of hardware profiles that `ferroband sim profile` prints.
 
 use crate::table::{render, table};
 use clap::{Args, ValueEnum};

@@ -5,7 +5,8 @@ use super::report::AddressSpaceRow;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// One row for each IP space, counted from its AddressBlocks, and for each SpiderIPPool, from its status.
+/// Returns one row for each IP space, with counts from its AddressBlocks, and one row for each SpiderIPPool,
+/// with counts from its status.
 pub fn address_rows(objects: &ClusterObjects) -> Vec<AddressSpaceRow> {
     let mut spaces: BTreeMap<String, AddressSpaceRow> = BTreeMap::new();
     for block in &objects.blocks {

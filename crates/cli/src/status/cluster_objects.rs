@@ -1,4 +1,4 @@
-//! Reads the API objects for the status report.
+//! Reads the API objects that `ferroband status` and `ferroband doctor` evaluate.
 
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_api::ferroband::AddressBlock;
@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// The API objects from which the report of `ferroband status` is computed.
+/// The API objects that `ferroband status` and `ferroband doctor` evaluate.
 #[derive(Debug, Default)]
 pub struct ClusterObjects {
     pub pods: Vec<Pod>,
@@ -24,12 +24,13 @@ pub struct ClusterObjects {
     pub blocks: Vec<AddressBlock>,
     pub pools: Vec<SpiderIPPool>,
     pub states: Vec<SriovNetworkNodeState>,
-    /// Kinds that could not be listed, each with the error.
+    /// Kinds of API objects that could not be listed, each with the error.
     pub unreadable: Vec<String>,
 }
 
 impl ClusterObjects {
-    /// Reads all objects. Pods and nodes are mandatory; other kinds that cannot be read are noted in `unreadable`.
+    /// Reads all objects. Fails if pods or nodes cannot be read. Other kinds that cannot be read are added to
+    /// `unreadable`.
     pub async fn read(client: &Client) -> kube::Result<Self> {
         let everything = ListParams::default();
         let mut objects = Self {

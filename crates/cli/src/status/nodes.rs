@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// Label of a node; its value is `true` if the hardware is simulated.
+/// Node label whose value is `true` if the node's InfiniBand hardware is simulated.
 const SIMULATED: &str = "ferroband.io/simulated";
 
 /// One row for each node, sorted by name. Whether its node daemon is ready is taken from `daemons`.
@@ -40,8 +40,8 @@ fn row(objects: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> Node
     }
 }
 
-/// Allocatable amount of each extended resource of the node, and how much its pods use. Resources of kubernetes.io are
-/// skipped.
+/// Returns, for each extended resource of the node, the allocatable amount and the amount that the node's
+/// pods use. Resources with the domain kubernetes.io are skipped.
 fn resources(objects: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
     let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");

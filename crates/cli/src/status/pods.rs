@@ -88,7 +88,7 @@ fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
     let mut named: Vec<_> = chosen.into_iter().filter_map(Result::ok).flatten().collect();
     named.extend(additional.into_iter().filter_map(Result::ok).flatten());
     match named.is_empty() {
-        // No annotation could be parsed, so its text is shown instead of network names.
+        // No network could be parsed from the annotations, so the text of an annotation is shown instead.
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
         false => named.iter().map(NetworkSelection::display_name).collect(),
     }

@@ -11,7 +11,8 @@ pub struct StatusReport {
     pub nodes: Vec<NodeRow>,
     pub pods: Vec<InterfaceRow>,
     pub addresses: Vec<AddressSpaceRow>,
-    /// Kinds that could not be listed, each with the error. The report is incomplete if there are any.
+    /// Kinds of API objects that could not be listed, each with the error. If there are any, the report is
+    /// incomplete.
     pub unseen: Vec<String>,
 }
 
@@ -37,9 +38,9 @@ pub struct NodeRow {
     pub ready: bool,
     pub schedulable: bool,
     pub simulated: bool,
-    /// Whether the node daemon is ready; absent if none runs on the node.
+    /// Whether the node daemon is ready; absent if no node daemon runs on the node.
     pub daemon: Option<bool>,
-    /// `syncStatus` of the node's SriovNetworkNodeState; absent if there is none.
+    /// `syncStatus` of the node's SriovNetworkNodeState; absent if the node has no SriovNetworkNodeState.
     pub sync: Option<String>,
     /// Used and allocatable amounts by extended resource.
     pub resources: BTreeMap<String, ResourceUsage>,
@@ -61,7 +62,7 @@ pub struct InterfaceRow {
     pub node: Option<String>,
     /// NetworkAttachmentDefinition, as `<namespace>/<name>`.
     pub network: String,
-    /// Name in the pod; absent if the pod still waits for the interface.
+    /// Name of the interface in the pod; absent if the pod still waits for the interface.
     pub interface: Option<String>,
     /// RDMA device of the interface, or else its PCI address, or else its parent interface.
     pub device: Option<String>,
@@ -72,8 +73,8 @@ pub struct InterfaceRow {
     pub pkey: Option<String>,
     pub mac: Option<String>,
     pub mtu: Option<u64>,
-    /// `Ready`, `Terminating` or the phase of the pod. If the pod waits, the reason of its last event, usually an
-    /// error code.
+    /// `Ready`, `Terminating` or the phase of the pod. For a pod that waits for the interface, this is the
+    /// reason of the pod's last event, usually an error code.
     pub state: String,
     /// Full message of the event or condition that says why the pod waits; absent if there is none.
     pub message: Option<String>,

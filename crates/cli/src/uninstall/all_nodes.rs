@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 
 const DAEMONSET_NAME: &str = "ferroband-node";
 
-/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits for them up to
-/// `timeout`. Then it prints how many nodes are done, and succeeds even if some are not, for example
-/// unreachable ones.
+/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits up to `timeout` until
+/// these pods are ready. Then prints on how many nodes this succeeded. Returns no error if some nodes are not
+/// done, for example because they are unreachable.
 pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
     let client =
         Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
@@ -65,8 +65,8 @@ fn uninstall_patch(current: &DaemonSet) -> anyhow::Result<serde_json::Value> {
     }}))
 }
 
-/// Returns the number of nodes on which the updated pod is ready, and the number of nodes that should run
-/// one.
+/// Returns the number of nodes on which the uninstall pod is ready, and the number of nodes that should run
+/// this pod.
 fn progress(daemonset: &DaemonSet, generation: Option<i64>) -> (i32, i32) {
     let Some(status) = &daemonset.status else { return (0, 1) };
     if status.observed_generation < generation {

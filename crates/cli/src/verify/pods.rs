@@ -23,7 +23,8 @@ pub struct VerifyPods {
     pub image: String,
     /// Names and amounts of the resource limits of each pod.
     pub resources: Vec<(String, u32)>,
-    /// Time limit for each step of the run. The deadline of the pods is three times as long.
+    /// Time limit for the start of the first pod, and for the ping of the second pod. The
+    /// `activeDeadlineSeconds` of both pods is three times as long.
     pub step: Duration,
 }
 

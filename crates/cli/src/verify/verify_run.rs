@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Interval at which the pods are read while a step waits.
+/// How often the pods are read while waiting until they are ready, finished or deleted.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Time limit for the deletion of the pods.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -83,8 +83,8 @@ impl VerifyRun {
         loop {
             let remaining = self.pods.list(&selector).await?.items;
             if remaining.is_empty() {
-                // Succeed only after two empty lists: a create request may have been in flight when the run was
-                // interrupted.
+                // Succeed only if two consecutive list calls return no pods: a create request may have been
+                // in flight when the run was interrupted.
                 if gone {
                     return Ok(());
                 }
@@ -111,8 +111,8 @@ impl VerifyRun {
         Ok(())
     }
 
-    /// Waits until the condition `specs` holds for the pod. If the pod fails or the time limit passes,
-    /// returns an error with the pod's last warning event.
+    /// Waits until `specs` returns true for the pod. If the pod fails or the time limit passes, returns an
+    /// error with the pod's last warning event.
     async fn wait_for(&self, name: &str, specs: impl Fn(&Pod) -> bool) -> Result<Pod> {
         let until = Instant::now() + self.pod_specs.step;
         loop {

@@ -35,7 +35,8 @@ struct FakeApiServerState {
 }
 
 impl ReservedAddress {
-    /// Kubeconfig for clients that start before the server; their connections are refused until `start`.
+    /// Kubeconfig for clients that start before the server. Their connections are refused until `start` is
+    /// called.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(self.address())
     }
@@ -84,7 +85,7 @@ impl FakeApiServer {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The requests so far as `VERB path`, without watches.
+    /// Returns all requests so far except watches, each as `VERB path`.
     pub fn calls(&self) -> Vec<String> {
         self.state.lock().unwrap().calls.clone()
     }

@@ -1,4 +1,5 @@
-//! The node daemon as a process against a fake API server: start, requests, restart and shutdown.
+//! Tests of the node daemon as a separate process that uses a fake API server: start, requests, restart and
+//! shutdown.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -137,7 +138,7 @@ fn assign_request(container: &str) -> DaemonRequest {
     })
 }
 
-/// The field `what` of a JSON log line, which names the watched kind.
+/// Returns the field `what` of a JSON log line, which names the watched kind.
 fn watched_kind(line: &str) -> String {
     serde_json::from_str::<Value>(line).unwrap()["what"].to_string()
 }
@@ -201,7 +202,7 @@ fn pending_releases_and_assignments_survive_a_restart() {
 
     let DaemonReply::Addresses(again) = fixture.request(&assign_request("c2")) else { panic!() };
     assert_eq!(first[0].ips, again[0].ips, "the address is free again");
-    // After a restart the pod keeps its address.
+    // The pod must keep its address when the daemon is restarted.
     drop(daemon);
     let _daemon = fixture.start(&server.kubeconfig());
     fixture.wait_until("readiness", || fixture.is_ready());
@@ -272,7 +273,8 @@ fn metrics_are_served_and_invalid_device_config_is_reported() {
     let kubeconfig = fixture.folder.path().join("kubeconfig");
     fs::write(&kubeconfig, server.kubeconfig()).unwrap();
     let log = fixture.folder.path().join("log");
-    // The listener is closed immediately, so another process could take the port. The daemon would then retry.
+    // Select a free port. The listener is closed immediately, so another process could take the port. The
+    // daemon would then retry.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_ferroband"))
         .args(["node", "--node-name=n1", "--cni-binary=/bin/true", "--root"])

@@ -1,5 +1,5 @@
-//! Runs `ferroband device-plugin` without capabilities and without a network; an empty file stands for the
-//! device file.
+//! Runs `ferroband device-plugin` without capabilities and without a network. An empty file replaces the
+//! device file of the RDMA device.
 
 use super::{KillOnDrop, wait_until};
 use ferroband_node::advertise::wire::{

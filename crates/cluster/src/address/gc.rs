@@ -1,4 +1,4 @@
-//! Reclaims leaked addresses and deletes empty blocks.
+//! Reclaims leaked addresses and deletes empty AddressBlocks.
 
 use super::{
     caches::{AddressCaches, CachedBlock},
@@ -25,24 +25,26 @@ use std::{
 };
 use tracing::info;
 
-/// How long an empty block is kept. New pods often need it soon, and creating it again costs a write.
+/// How long an empty AddressBlock is kept before it is deleted. New pods often need it soon, and creating it
+/// again costs a write.
 const EMPTY_BLOCK_GRACE_PERIOD: Duration = Duration::from_secs(60);
-/// Maximum number of events for one block in one pass. A lost node may have had thousands of addresses, which must not
-/// flood the API server with events.
+/// Maximum number of events about one AddressBlock in one pass of the controller. A lost node may have had
+/// thousands of addresses, which must not flood the API server with events.
 const MAX_EVENTS_PER_BLOCK: usize = 4;
-/// How often blocks that wait for a grace period are checked.
+/// How often to check again while an empty AddressBlock waits for the end of its grace period, or the caches
+/// are not synced.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// The controller that reclaims leaked addresses and deletes empty AddressBlocks.
 pub struct AddressGc {
     context: ControllerContext,
     caches: AddressCaches,
-    /// By name of an empty block: its resourceVersion, and when it was first observed to be empty in that version.
+    /// For each empty AddressBlock, by name: its resourceVersion, and when this version was first observed to
+    /// be empty.
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
-/// Nodes and StatefulSets that are lost according to the caches, with their state as the API server returned
-/// it.
+/// Nodes and StatefulSets that are lost according to the caches, each with its state in the API server.
 /// `None` means that the object does not exist.
 #[derive(Default)]
 struct ConfirmedState {
@@ -52,7 +54,8 @@ struct ConfirmedState {
 
 impl ReclaimEvidence for ConfirmedState {
     fn node(&self, name: &str) -> Option<NodeFencing> {
-        // Only nodes that seemed to be lost were read again. All others are not fenced according to the cache.
+        // Only nodes that are lost according to the cache were read from the API server. All other nodes are
+        // not fenced.
         self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
     }
 
@@ -68,7 +71,7 @@ impl AddressGc {
     }
 
     /// Reads from the API server every node and StatefulSet that is lost according to the caches. The caches
-    /// may be behind, and an address must not be reclaimed while its pod is running.
+    /// may be outdated, and an address must not be reclaimed while its pod is running.
     async fn confirm_with_api_server(&self, blocks: &[CachedBlock]) -> Result<ConfirmedState, Error> {
         let mut confirmed = ConfirmedState::default();
         let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
@@ -129,13 +132,15 @@ impl AddressGc {
                 }
                 Ok(())
             }
-            // The block was changed or deleted concurrently. The next pass sees the result.
+            // The AddressBlock was changed or deleted concurrently. The controller's next pass uses the new
+            // version.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => Ok(()),
             Err(e) => Err(Error::api("replace", format!("AddressBlock {name}"))(e)),
         }
     }
 
-    /// Deletes blocks that have been empty for the grace period. Returns whether at least one block is empty.
+    /// Deletes AddressBlocks that have been empty for the grace period. Returns whether at least one block is
+    /// empty.
     async fn delete_empty_blocks(&self, blocks: &[CachedBlock]) -> Result<bool, Error> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -157,8 +162,8 @@ impl AddressGc {
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
         for cached in due {
             let name = cached.block.object_name();
-            // Delete only the version that is empty. If an address was allocated from the block since, the deletion
-            // fails.
+            // Delete the block only if its resourceVersion is unchanged. If an address was allocated from the
+            // block since it was read, the deletion fails.
             let preconditions = Preconditions {
                 resource_version: Some(cached.version.0.clone()),
                 uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),

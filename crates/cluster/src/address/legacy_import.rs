@@ -33,7 +33,7 @@ use std::{
 };
 use tracing::info;
 
-/// How long a pod must be absent before the record of its address counts as stale.
+/// How long a pod must be absent before the Whereabouts or Spiderpool record of its address counts as stale.
 const ABSENCE_GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// An allocation recorded by Whereabouts or Spiderpool.
@@ -42,11 +42,12 @@ pub struct LegacyAllocation {
     /// The IP space in which the address is unique.
     pub space: IpSpace,
     pub address: IpAddr,
-    /// Format: `<namespace>/<name>`.
+    /// The pod that has the address, as `<namespace>/<name>`.
     pub pod: String,
     /// The pod's UID. Whereabouts does not record it.
     pub uid: Option<String>,
-    /// Name of the interface in the pod; absent if neither the record nor the pod's SpiderEndpoint has it.
+    /// Name of the interface in the pod; absent if neither Whereabouts, Spiderpool nor the pod's
+    /// SpiderEndpoint records it.
     pub interface: Option<String>,
     /// ID of the pod sandbox. Spiderpool does not record it.
     pub container: Option<String>,
@@ -57,19 +58,22 @@ pub struct LegacyAllocation {
 /// What to do with a record of Whereabouts or Spiderpool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportDecision {
-    /// The pod has the address; add this entry to the block.
+    /// The pod has the address. Add this entry to the AddressBlock of the address.
     Import(AddressAllocation),
-    /// No pod has the address; the record can be removed.
+    /// No pod has the address, so the record of Whereabouts or Spiderpool can be removed.
     Stale,
-    /// It is not known yet whether a pod has the address. The record stays, and a later pass decides.
+    /// It is not known yet whether a pod has the address. Keep the Whereabouts or Spiderpool record and
+    /// decide again later.
     Undecided,
 }
 
-/// Decides which records are imported or stale, and writes the imported ones into blocks.
+/// Decides which Whereabouts and Spiderpool records are imported and which are stale, and writes the imported
+/// ones into AddressBlocks.
 pub struct LegacyImporter {
     context: ControllerContext,
     caches: AddressCaches,
-    /// When the pod of a record was first found to be absent, by pod (`<namespace>/<name>`) and address.
+    /// When the pod of a Whereabouts or Spiderpool record was first found to be absent. The key is the pod
+    /// (`<namespace>/<name>`) and the address.
     absent_since: Mutex<BTreeMap<(String, IpAddr), Instant>>,
 }
 
@@ -78,8 +82,8 @@ impl LegacyImporter {
         Self { context: context.clone(), caches, absent_since: Mutex::default() }
     }
 
-    /// Decides whether a record is imported or stale. Reads the pod from the API server, because a cache may be
-    /// behind.
+    /// Decides whether a Whereabouts or Spiderpool record is imported or stale. Reads the pod from the API
+    /// server, because a cache may be outdated.
     pub async fn decide(&self, allocation: &LegacyAllocation) -> Result<ImportDecision, Error> {
         let Some((namespace, name)) = allocation.pod.split_once('/') else {
             return Ok(ImportDecision::Undecided);
@@ -99,7 +103,7 @@ impl LegacyImporter {
 
     /// Whether the sandbox of an absent pod is gone as well. This holds if the pod has been absent for the
     /// grace period and every node is reporting or fenced: every kubelet has then stopped the pods that it
-    /// should not run. The first call for a record starts the grace period.
+    /// should not run. The first call for an allocation starts its grace period.
     async fn confirm_stale(&self, allocation: &LegacyAllocation) -> Result<bool, Error> {
         let record = (allocation.pod.clone(), allocation.address);
         let since = *self
@@ -117,8 +121,8 @@ impl LegacyImporter {
         Ok(nodes.items.iter().all(is_reporting))
     }
 
-    /// Adds the entries to their blocks; existing entries are kept. If a block was written concurrently, it is skipped
-    /// and the next pass retries.
+    /// Adds the entries to their AddressBlocks. Existing entries are kept. A block that was written
+    /// concurrently is skipped, and the controller's next pass retries it.
     pub async fn import(&self, allocations: Vec<(LegacyAllocation, AddressAllocation)>) -> Result<(), Error> {
         let mut blocks: BTreeMap<IpBlockId, BTreeMap<u8, AddressAllocation>> = BTreeMap::new();
         for (allocation, entry) in allocations {
@@ -155,8 +159,8 @@ impl LegacyImporter {
         Ok(())
     }
 
-    /// Imports the records that Spiderpool wrote into the pool's status and whose pods are running. Returns all of
-    /// Spiderpool's records except the stale ones.
+    /// Imports the records that Spiderpool wrote into the status of a SpiderIPPool and whose pods are
+    /// running. Returns all of Spiderpool's records except the stale ones.
     pub async fn import_spiderpool_records(
         &self,
         pool: &SpiderIPPool,
@@ -164,7 +168,8 @@ impl LegacyImporter {
     ) -> Result<Vec<(IpAddr, SpiderpoolRecord)>, Error> {
         let mut remaining = Vec::new();
         let mut to_import = Vec::new();
-        // Skip addresses that have an entry in a block: their allocations are published from the block.
+        // Skip addresses that have an entry in an AddressBlock, because these allocations are published from
+        // the block.
         let is_foreign = |(address, record): &(IpAddr, SpiderpoolRecord)| {
             !record.is_managed() && !allocations.contains_key(address)
         };
@@ -213,8 +218,8 @@ fn is_reporting(node: &Node) -> bool {
     ready || NodeFencing::from_node(node) == NodeFencing::OutOfService
 }
 
-/// Decides whether a record is imported or stale. `pod` is the record's pod, if it exists. `expected` is true
-/// if a StatefulSet has a pod of that name.
+/// Decides whether `allocation` is imported or stale. `pod` is the pod that it names, if this pod exists.
+/// `expected` is true if a StatefulSet has a pod of that name.
 fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: bool) -> ImportDecision {
     let same = |pod: &&Pod| allocation.uid.is_none() || allocation.uid == pod.uid();
     let Some(pod) = pod.filter(same) else {
@@ -234,8 +239,8 @@ fn decide_import(allocation: &LegacyAllocation, pod: Option<&Pod>, expected: boo
         return ImportDecision::Undecided;
     };
     let interface = allocation.interface.clone().unwrap_or(reported);
-    // Spiderpool does not record the sandbox ID, so the entry gets a placeholder. For such an entry, the node
-    // daemon searches the node's network namespaces for the address.
+    // Spiderpool does not record the sandbox ID, so the AddressBlock entry gets a placeholder for it. For
+    // such an entry, the node daemon searches the node's network namespaces for the address.
     let container = allocation.container.clone().unwrap_or_else(|| format!("before-{uid}"));
     ImportDecision::Import(block_entry(
         allocation,

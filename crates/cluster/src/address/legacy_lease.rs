@@ -1,5 +1,5 @@
-//! Detects whether Spiderpool is still running, from its Lease. While it is, Ferroband does not write its
-//! objects.
+//! Detects from Spiderpool's Lease whether Spiderpool is still running. While it is running, Ferroband does
+//! not write Spiderpool's objects.
 
 use crate::Error;
 use ferroband_daemon::api_call::with_timeout;

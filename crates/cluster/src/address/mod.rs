@@ -12,7 +12,7 @@
 //! until it is *fenced*: its Node object is deleted, or it has the taint `node.kubernetes.io/out-of-service`, with
 //! which an administrator confirms that it is off. In all other cases the node itself reports that a sandbox is gone.
 //!
-//! None of this is on the path of a pod's start: published objects may be seconds behind.
+//! Pods do not wait for these controllers when they start, so the published objects may be seconds behind.
 
 mod caches;
 mod gc;

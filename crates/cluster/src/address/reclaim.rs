@@ -1,9 +1,10 @@
-//! Decides which addresses of a block are leaked. Does no I/O.
+//! Decides which addresses of an AddressBlock are leaked. Does no I/O.
 
 use super::{node_fencing::NodeFencing, statefulset::split_pod_name};
 use ferroband_address::{AddressAllocation, IpBlock};
 
-/// State of nodes and StatefulSets, confirmed with the API server where a cache may be behind.
+/// State of nodes and StatefulSets. Where a cache may be outdated, the state was confirmed with the API
+/// server.
 pub trait ReclaimEvidence {
     /// Whether a node is fenced; `None` if it does not exist.
     fn node(&self, name: &str) -> Option<NodeFencing>;
@@ -11,14 +12,14 @@ pub trait ReclaimEvidence {
     fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool;
 }
 
-/// Result of checking one block for leaked addresses.
+/// Result of checking one AddressBlock for leaked addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReclaimOutcome {
-    /// The block to write: leaked addresses are removed or reserved, and a lost node no longer owns it.
-    /// `None` if nothing changes.
+    /// The AddressBlock to write, in which leaked addresses are removed or reserved. If the node that owned
+    /// the block is lost, the block has no owner any more. `None` if nothing changes.
     pub updated_block: Option<IpBlock>,
-    /// Offset, old entry and reason of each reclaimed address. The address is now free, or reserved for the next pod
-    /// of a StatefulSet.
+    /// Offset in the AddressBlock, previous entry and reason for each reclaimed address. The address is now
+    /// free, or reserved for the next pod of a StatefulSet.
     pub released: Vec<(u8, AddressAllocation, ReclaimReason)>,
 }
 
@@ -45,7 +46,7 @@ impl ReclaimReason {
     }
 }
 
-/// Finds the leaked addresses of a block, and removes or reserves them in the returned copy.
+/// Finds the leaked addresses of an AddressBlock, and removes or reserves them in the returned copy.
 pub fn reclaim_block(block: &IpBlock, evidence: &impl ReclaimEvidence) -> ReclaimOutcome {
     let mut updated = block.clone();
     let mut released = Vec::new();

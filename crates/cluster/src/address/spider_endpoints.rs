@@ -25,7 +25,7 @@ use std::{
 
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Creates, updates and deletes SpiderEndpoints to match the allocations of the pools.
+/// Creates, updates and deletes SpiderEndpoints to match the allocations from SpiderIPPools.
 pub async fn sync(
     context: &ControllerContext,
     caches: &AddressCaches,
@@ -66,8 +66,8 @@ pub async fn sync(
         let terminating = object.metadata.deletion_timestamp.is_some();
         match is_managed(object.as_ref()) {
             true => changes.push(EndpointChange::Delete { pod }),
-            // The endpoint is Spiderpool's and its pod is gone. Spiderpool's controller no longer runs, so nothing
-            // else removes the finalizer.
+            // Spiderpool created this SpiderEndpoint, and its pod is gone. Spiderpool's controller no longer
+            // runs, so nothing else removes the finalizer.
             false if terminating && !object.finalizers().is_empty() => {
                 changes.push(EndpointChange::RemoveFinalizers { pod });
             }
@@ -100,8 +100,8 @@ impl EndpointChange<'_> {
                 with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
             }
             Self::Apply { detail, exists: true, .. } => {
-                // An endpoint of Spiderpool is taken over by setting the label. Its finalizer is removed, because
-                // Spiderpool's controller, which would do that, no longer runs.
+                // Setting the label takes over a SpiderEndpoint that Spiderpool created. Its finalizer is
+                // removed, because Spiderpool's controller, which would do that, no longer runs.
                 let patch = json!({
                     "metadata": {"labels": {MANAGED_LABEL.0: MANAGED_LABEL.1}, "finalizers": null}, "status": {"current": detail},
                 });
@@ -116,8 +116,8 @@ impl EndpointChange<'_> {
             }
         };
         match result {
-            // Conflict and NotFound are ignored: the object was created or deleted concurrently, and the next pass
-            // sees the result.
+            // Conflict and NotFound are ignored: the SpiderEndpoint was created or deleted concurrently, and
+            // the controller's next pass uses its new state.
             Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
                 Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
             }
@@ -126,7 +126,8 @@ impl EndpointChange<'_> {
     }
 }
 
-/// Builds a new endpoint for a pod. Returns `None` if the pod is gone, unless it belongs to a StatefulSet.
+/// Builds a new SpiderEndpoint for a pod. Returns `None` if the pod is gone, unless it belongs to a
+/// StatefulSet.
 async fn new_endpoint(
     context: &ControllerContext,
     namespace: &str,
@@ -135,7 +136,8 @@ async fn new_endpoint(
     current: EndpointDetail,
 ) -> Result<Option<SpiderEndpoint>, Error> {
     let (kind, controller, owners) = if entry.sticky {
-        // The addresses of a StatefulSet's pod outlive the pod, so the endpoint must too: it has no owner reference.
+        // The addresses of a StatefulSet's pod outlive the pod, so its SpiderEndpoint must as well. It
+        // therefore has no owner reference.
         ("StatefulSet".to_owned(), split_pod_name(name).map_or(name, |(set, _)| set).to_owned(), None)
     } else {
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);

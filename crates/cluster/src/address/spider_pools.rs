@@ -25,9 +25,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Minimum time between two writes of one pool's status.
+/// Minimum time between two writes of the same SpiderIPPool's status.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Spiderpool's finalizer. It keeps a pool from being deleted while its addresses are in use.
+/// Spiderpool's finalizer. It keeps a SpiderIPPool from being deleted while addresses of the pool are in use.
 const FINALIZER: &str = "spiderpool.spidernet.io";
 
 /// The controller that writes the status of SpiderIPPools.
@@ -58,7 +58,7 @@ impl SpiderPoolController {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Updates finalizer and status of a pool. Returns `false` if the status must be written
+    /// Updates the finalizer and the status of a SpiderIPPool. Returns `false` if the status must be written
     /// later, because the last write was less than `MIN_WRITE_INTERVAL` ago.
     async fn update_pool(
         &self,
@@ -182,8 +182,8 @@ fn total_addresses(pool: Option<&IpPool>) -> i64 {
     pool.map_or(0, |pool| i64::try_from(pool.total()).unwrap_or(i64::MAX))
 }
 
-/// Converts the allocations to the format of a SpiderIPPool's status. `foreign` are the records that Spiderpool itself
-/// wrote.
+/// Converts the allocations to the format of a SpiderIPPool's status, and adds `foreign`, the records that
+/// Spiderpool itself wrote.
 fn allocation_records(
     allocations: &PoolAllocations<'_>,
     foreign: Vec<(IpAddr, SpiderpoolRecord)>,

@@ -1,4 +1,5 @@
-//! Imports the records that Whereabouts wrote, and removes each one when its pod is gone.
+//! Imports the allocation records that Whereabouts wrote into its IPPools, and removes each record when its
+//! pod is gone.
 
 use super::{
     caches::AddressCaches,
@@ -26,17 +27,18 @@ use std::{
 use tokio::sync::Mutex;
 use tracing::info;
 
-/// How often undecided records are checked.
+/// How often to recheck Whereabouts records for which it is not known yet whether a pod has the address.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The controller that imports the records of running pods into blocks and removes stale records from Whereabouts'
-/// IPPools.
+/// The controller that imports Whereabouts records of running pods into AddressBlocks, and removes stale
+/// records from Whereabouts' IPPools.
 pub struct WhereaboutsCleanup {
     context: ControllerContext,
     caches: AddressCaches,
     importer: LegacyImporter,
-    /// Records that were observed with an entry in a block, by IP space, address and sandbox ID. When such an entry is
-    /// gone, its node has reported that the sandbox is gone, and the record is stale.
+    /// Whereabouts records that had an entry in an AddressBlock, by IP space, address and sandbox ID. When
+    /// this entry is gone, its node has reported that the sandbox is gone, so the Whereabouts record is
+    /// stale.
     known_in_blocks: Mutex<BTreeSet<(IpSpace, IpAddr, String)>>,
 }
 
@@ -46,7 +48,7 @@ impl WhereaboutsCleanup {
         Self { context: context.clone(), caches, importer, known_in_blocks: Mutex::default() }
     }
 
-    /// Removes the records at `offsets` from the pool, and their OverlappingRangeIPReservations. A pool
+    /// Removes the records at `offsets` from the IPPool, and their OverlappingRangeIPReservations. An IPPool
     /// without records is deleted, because Whereabouts creates it again if needed.
     async fn remove_records(&self, pool: &IPPool, offsets: &BTreeSet<String>) -> Result<(), Error> {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
@@ -54,7 +56,8 @@ impl WhereaboutsCleanup {
         let mut remaining = pool.clone();
         remaining.spec.allocations.retain(|offset, _| !offsets.contains(offset));
         let written = if remaining.spec.allocations.is_empty() {
-            // Delete only the version that was read. If Whereabouts has added a record since, the deletion fails.
+            // Delete the IPPool only if its resourceVersion is unchanged. If Whereabouts has added a record
+            // since the IPPool was read, the deletion fails.
             let preconditions = Preconditions { resource_version: pool.resource_version(), uid: pool.uid() };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             with_timeout(api.delete(&name, &parameters)).await.map(drop)
@@ -63,7 +66,8 @@ impl WhereaboutsCleanup {
         };
         match written {
             Ok(()) => info!(pool = name, records = offsets.len(), "stale Whereabouts records removed"),
-            // The pool was changed or deleted concurrently. The next pass sees the result.
+            // The IPPool was changed or deleted concurrently. The controller's next pass uses the new
+            // version.
             Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => return Ok(()),
             Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
         }
@@ -92,14 +96,16 @@ impl WhereaboutsCleanup {
     }
 }
 
-/// A record of Whereabouts, compared with the block entry of the same address.
+/// State of a Whereabouts record, compared with the AddressBlock entry for the same address.
 #[derive(Debug, PartialEq)]
 enum RecordState {
-    /// The block has an entry for the same sandbox.
+    /// The AddressBlock has an entry for the sandbox that the Whereabouts record names.
     Current,
-    /// The entry for the same sandbox is gone, or another sandbox of the same pod has the address.
+    /// The AddressBlock entry for the sandbox that the Whereabouts record names is gone, or another sandbox
+    /// of the same pod has the address.
     Stale,
-    /// The record never had an entry, or another pod has the address.
+    /// The AddressBlock never had an entry for the sandbox that the Whereabouts record names, or another pod
+    /// has the address.
     Unknown,
 }
 

@@ -23,13 +23,14 @@ use tokio::{sync::Mutex, time::sleep};
 
 /// Namespace in which Whereabouts stores its objects by default.
 const NAMESPACE: &str = "kube-system";
-/// Minimum time between two passes that write.
+/// Minimum time between two passes in which the controller writes objects.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after each write: factor by which the write's duration is multiplied, minimum and maximum. The
-/// pauses leave the API server free for starting pods; readers of these objects can wait.
+/// Pause after each write. The three values are the factor by which the duration of the write is multiplied,
+/// and the minimum and maximum of the pause. The pauses leave the API server free for starting pods; readers
+/// of Whereabouts objects can wait.
 const WRITE_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
 
-/// The controller that publishes allocations as Whereabouts objects.
+/// The controller that publishes allocations as Whereabouts' IPPools and OverlappingRangeIPReservations.
 pub struct WhereaboutsProjection {
     context: ControllerContext,
     caches: AddressCaches,
@@ -92,8 +93,8 @@ impl WhereaboutsProjection {
         Ok(ProjectedObjects { computed_at: Instant::now(), pools, reservations })
     }
 
-    /// Writes the difference between `before` and `after`. Objects that Whereabouts itself created are not written,
-    /// and are removed from `after`.
+    /// Writes the objects that differ between `before` and `after`. Objects that Whereabouts itself created
+    /// are not written, and are removed from `after`.
     async fn write_changes(
         &self,
         before: &ProjectedObjects,
@@ -129,8 +130,8 @@ impl ProjectedKind for OverlappingRangeIPReservation {
     const HAS_FIXED_FIELDS: bool = true;
 }
 
-/// Writes the objects that differ, with a pause after each. Returns the names of objects that Whereabouts itself
-/// created, which are not changed.
+/// Writes the objects that differ between `before` and `after`, with a pause after each. Returns the names of
+/// objects that Whereabouts itself created, which are not changed.
 async fn sync_objects<K, S>(
     api: &Api<K>,
     before: &BTreeMap<String, S>,
@@ -210,7 +211,7 @@ impl Controller for WhereaboutsProjection {
         let mut after = self.desired();
         let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
         if !same {
-            // If this fails, `last` stays empty, and the next pass lists the objects again.
+            // If a write fails, `last` stays empty, and the next pass lists the published objects again.
             self.write_changes(&before, &mut after).await?;
         }
         *last = Some(if same { before } else { after });

@@ -1,4 +1,4 @@
-//! Drains the nodes that request it, within the limits of their pools.
+//! Drains the nodes that request it, within the drain budgets of their SriovNetworkPoolConfigs.
 
 use super::{
     evict::{self, EvictionRequests},
@@ -23,9 +23,9 @@ use std::{
     time::Duration,
 };
 
-/// How often draining nodes are checked.
+/// How often the remaining pods of draining nodes are checked.
 const DRAIN_RECHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a node that waits for its pool's budget is checked.
+/// How often to check whether a node that waits for the drain budget of its pool may be drained.
 const BUDGET_RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The controller that evicts pods from nodes that request a drain, and reports progress in annotations.
@@ -33,7 +33,8 @@ pub struct DrainController {
     context: ControllerContext,
     caches: PolicyCaches,
     eviction_requests: EvictionRequests,
-    /// Reason and note of the last event about each node, so that the same event is not published again.
+    /// Reason and note of the last event about each node, so that the controller does not publish the same
+    /// event again.
     last_events: Mutex<HashMap<String, String>>,
 }
 
@@ -52,13 +53,14 @@ impl DrainController {
     async fn set_current_state(&self, state: &SriovNetworkNodeState, current: &str) -> Result<(), Error> {
         let (own, node) = (&self.context.settings.namespace, state.name_any());
         let api: Api<SriovNetworkNodeState> = Api::namespaced(self.context.client.clone(), own);
-        // The resourceVersion makes the patch fail if the state has changed, so two leaders cannot both start a drain.
+        // The resourceVersion makes the patch fail if the SriovNetworkNodeState has changed, so two leaders
+        // cannot both start a drain.
         let patch = json!({ "metadata": {
             "annotations": { CURRENT_STATE: current }, "resourceVersion": state.resource_version(),
         } });
         match with_timeout(api.patch_metadata(&node, &PatchParams::default(), &Patch::Merge(&patch))).await {
             Ok(_) => tracing::info!(node, current, "drain state changed"),
-            // The cached state is outdated. The next pass uses the new one.
+            // The cached SriovNetworkNodeState is outdated. The controller's next pass uses the new version.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(e) => return Err(Error::api("annotate", format!("SriovNetworkNodeState {own}/{node}"))(e)),
         }

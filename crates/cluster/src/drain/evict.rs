@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// After this time the eviction of a pod is requested again.
+/// Minimum time between two requests to evict the same pod.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Result of requesting the eviction of several pods once.
@@ -126,7 +126,8 @@ async fn request_eviction(
     }
 }
 
-/// Makes the node unschedulable. If it already is, an administrator cordoned it, and it stays cordoned afterwards.
+/// Makes the node unschedulable. If the node already is unschedulable, an administrator cordoned it, and it
+/// stays cordoned after the drain.
 pub async fn cordon(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<Node> = Api::all(context.client.clone());
     let current = with_timeout(api.get(node)).await.map_err(Error::api("get", format!("node {node}")))?;

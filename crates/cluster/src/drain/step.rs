@@ -45,7 +45,7 @@ pub fn next_step(state: &SriovNetworkNodeState, nodes: usize) -> DrainStep {
     }
 }
 
-/// Whether the node counts against its pool's drain budget.
+/// Whether the node counts as unavailable for the drain budget of its pool.
 pub fn is_draining(state: &SriovNetworkNodeState) -> bool {
     let current = state.annotations().get(CURRENT_STATE).map(String::as_str);
     matches!(current, Some(DRAINING | DRAIN_COMPLETE))

@@ -34,7 +34,7 @@ pub struct LeaseObserver {
 }
 
 impl LeaseObserver {
-    /// Records the observation and returns whether `me` may acquire the lease now.
+    /// Records the holder and the renewal time of `lease`, and returns whether `me` may acquire it now.
     pub fn observe_availability(&mut self, lease: &Lease, me: &str, now: Instant) -> bool {
         let Some(holder) = LeaseHolder::from_lease(lease) else { return true };
         if holder.identity == me {

@@ -3,18 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-/// The last message about each object, by UID.
+/// The message of the last event about each object, by UID of the object.
 #[derive(Debug, Default)]
 pub struct NetworkEventDedup(Mutex<HashMap<String, String>>);
 
 impl NetworkEventDedup {
-    /// Records `text` and returns whether it differs from the last message about the object.
+    /// Records `text` and returns whether it differs from the message of the last event about the object.
     pub fn insert_if_new(&self, uid: &str, text: &str) -> bool {
         let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         messages.insert(uid.to_owned(), text.to_owned()).as_deref() != Some(text)
     }
 
-    /// Forgets the last message about an object that has no problem any more, so that a new problem is published.
+    /// Forgets the last message about an object that has no problem any more, so that the next problem is
+    /// published even if its message is the same.
     pub fn clear(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }

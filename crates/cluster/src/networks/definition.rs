@@ -1,4 +1,4 @@
-//! The desired NetworkAttachmentDefinition, compared with the existing one.
+//! Compares the desired NetworkAttachmentDefinition with the existing one.
 
 use ferroband_api::{annotation::RESOURCE_NAME, cncf::NetworkAttachmentDefinition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 /// Annotation of a NetworkAttachmentDefinition that was generated from a SriovIBNetwork. The value refers to the
 /// SriovIBNetwork.
 pub const OWNER_REF: &str = "sriovnetwork.openshift.io/owner-ref";
-/// Annotation in which kubectl stores the object that it applied. It is not copied to the definition.
+/// Annotation in which kubectl stores the object that it applied. It is not copied to the
+/// NetworkAttachmentDefinition.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Prefixes of annotations that belong to the source object. They are removed from the definition when the source
-/// object no longer has them.
+/// Annotations with these prefixes come from the source object (SpiderMultusConfig or SriovIBNetwork). They
+/// are removed from the NetworkAttachmentDefinition when the source object no longer has them.
 const COPIED_PREFIXES: [&str; 2] = ["multus.spidernet.io/", "cni.spidernet.io/"];
 
 /// The NetworkAttachmentDefinition that should exist for a SpiderMultusConfig or SriovIBNetwork.
@@ -20,22 +21,24 @@ const COPIED_PREFIXES: [&str; 2] = ["multus.spidernet.io/", "cni.spidernet.io/"]
 pub struct NetworkDefinition {
     pub namespace: String,
     pub name: String,
-    /// Annotations that the definition must have. Other annotations are left unchanged, except copied ones
-    /// that the source object no longer has.
+    /// Annotations that the NetworkAttachmentDefinition must have. Its other annotations are left unchanged,
+    /// except those that were copied from the source object and no longer exist there.
     pub annotations: BTreeMap<String, String>,
-    /// Owner reference to the source object; absent if it is in another namespace.
+    /// Owner reference to the source object; absent if the source object is in another namespace.
     pub controller: Option<OwnerReference>,
-    /// CNI configuration as JSON text. If absent, each node has a CNI configuration file for the network.
+    /// CNI configuration as JSON text. If absent, the network is configured by a CNI configuration file on
+    /// each node.
     pub config: Option<String>,
 }
 
-/// Difference between the existing definition and the desired one.
+/// Difference between the existing NetworkAttachmentDefinition and the desired one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionDiff {
     Same,
-    /// The JSON merge patch to apply; it carries the resourceVersion that was read.
+    /// The JSON merge patch to apply. It contains the resourceVersion of the existing object.
     Patch(Value),
-    /// The existing definition belongs to another owner, which is named here. It must not be changed.
+    /// The existing NetworkAttachmentDefinition belongs to the owner that the string names. It must not be
+    /// changed.
     Foreign(String),
 }
 
@@ -49,8 +52,8 @@ impl NetworkDefinition {
         object
     }
 
-    /// Compares `existing` with the desired definition. A definition without an owner is adopted, as
-    /// Spiderpool and the SR-IOV operator do, because users may create the definition before the source
+    /// Compares `existing` with the desired definition. A NetworkAttachmentDefinition without an owner is
+    /// adopted, as Spiderpool and the SR-IOV operator do, because users may create it before the source
     /// object.
     pub fn diff(&self, existing: &NetworkAttachmentDefinition) -> DefinitionDiff {
         let uid = self.controller.as_ref().map(|owner| owner.uid.as_str());
@@ -92,14 +95,16 @@ impl NetworkDefinition {
         if patch.is_empty() && metadata.is_empty() {
             return DefinitionDiff::Same;
         }
-        // With the resourceVersion, the patch fails after a concurrent change, and the next pass compares again.
+        // The resourceVersion makes the patch fail after a concurrent change. The controller's next pass
+        // compares again.
         metadata.insert("resourceVersion".to_owned(), json!(existing.resource_version()));
         patch.insert("metadata".to_owned(), metadata.into());
         DefinitionDiff::Patch(patch.into())
     }
 }
 
-/// Returns the annotations that are copied from a source object to its definition: all except kubectl's.
+/// Returns the annotations that are copied from a source object to its NetworkAttachmentDefinition: all
+/// except `LAST_APPLIED`.
 pub fn copied_annotations(annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let copied = annotations.iter().filter(|(key, _)| key.as_str() != LAST_APPLIED);
     copied.map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -29,7 +29,8 @@ pub enum NetworkSpecError {
     InvalidValue { field: &'static str, source: MalformedValue },
     #[error("annotation {annotation}: {problem}")]
     InvalidAnnotation { annotation: &'static str, problem: String },
-    /// Only objects in system namespaces, which are listed here, may have a definition in another namespace.
+    /// Only objects in system namespaces may have a NetworkAttachmentDefinition in another namespace. The
+    /// string lists the system namespaces.
     #[error("networkNamespace may only be set on objects in the namespaces {0}")]
     ForbiddenNamespace(String),
 }

@@ -56,8 +56,9 @@ struct IbSriovMainEntry<'a> {
     ipam: Box<RawValue>,
 }
 
-/// Computes the desired definition of `object`. Its resource is `<prefix>/<resourceName>`. The caller must check
-/// whether the object may have a definition in another namespace.
+/// Computes the desired NetworkAttachmentDefinition of `object`. Its device resource is
+/// `<prefix>/<resourceName>`. The caller must check whether the object may have a definition in another
+/// namespace.
 pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let spec = &object.spec;

@@ -17,9 +17,10 @@ use kube::{
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// Annotation of a SriovIBNetwork: the namespace in which its definition was last written.
+/// Annotation of a SriovIBNetwork: the namespace in which its NetworkAttachmentDefinition was last written.
 const LAST_NAMESPACE: &str = "operator.sriovnetwork.openshift.io/last-network-namespace";
-/// The SR-IOV operator's finalizer. Ferroband removes it from deleted objects, because the operator no longer runs.
+/// The SR-IOV operator's finalizer. Ferroband removes it from SriovIBNetworks that are being deleted, because
+/// the operator no longer runs.
 const FINALIZER: &str = "netattdef.finalizers.sriovnetwork.openshift.io";
 
 pub struct IbNetworkController {
@@ -32,7 +33,8 @@ impl IbNetworkController {
         Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// Returns the definitions whose owner-ref annotation is `reference`, except the one in namespace `target`.
+    /// Returns the NetworkAttachmentDefinitions whose owner-ref annotation is `reference`, except the one in
+    /// namespace `target`.
     fn definitions_outside(
         &self,
         reference: &str,
@@ -78,7 +80,8 @@ impl IbNetworkController {
         Ok(())
     }
 
-    /// Writes the definition of a network, and deletes its definitions in other namespaces.
+    /// Writes the NetworkAttachmentDefinition of a network, and deletes those of the same network in other
+    /// namespaces.
     async fn reconcile_definition(
         &self,
         network: &SriovIBNetwork,
@@ -116,7 +119,7 @@ impl IbNetworkController {
         }
     }
 
-    /// Removes the SR-IOV operator's finalizer from an object that is being deleted.
+    /// Removes the SR-IOV operator's finalizer from a SriovIBNetwork that is being deleted.
     async fn remove_finalizer(&self, network: &SriovIBNetwork) -> Result<(), Error> {
         if !network.finalizers().iter().any(|mark| mark == FINALIZER) {
             return Ok(());
@@ -135,7 +138,7 @@ impl IbNetworkController {
         result.map(drop).map_err(Error::api("patch", format!("SriovIBNetwork {namespace}/{name}")))
     }
 
-    /// Deletes the definitions whose SriovIBNetwork is gone.
+    /// Deletes the NetworkAttachmentDefinitions whose SriovIBNetwork is gone.
     async fn delete_orphans(&self) -> Result<(), Error> {
         for (_, definition) in self.caches.definitions.list() {
             let owner_ref = definition
@@ -165,7 +168,7 @@ impl Controller for IbNetworkController {
         }
         let mut failed = self.delete_orphans().await.err();
         for (_, network) in caches.ib_networks.list() {
-            // Continue after a failure, which must not block the other networks.
+            // Continue after a failure: one network must not block the others.
             if let Err(e) = self.reconcile_one(&network).await {
                 failed = Some(e);
             }

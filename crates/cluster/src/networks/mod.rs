@@ -42,11 +42,12 @@ use ferroband_api::{parse_pkey_field, sriov::SriovIBNetwork};
 use ferroband_daemon::tasks::TaskSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// The definition generated from an object, and warnings for its author.
+/// The NetworkAttachmentDefinition generated from a SpiderMultusConfig or SriovIBNetwork, and warnings for
+/// the author of this object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredNetwork {
     pub definition: NetworkDefinition,
-    /// Deviations from the documented format that are tolerated. Shown to the author of the object.
+    /// Warnings about tolerated deviations from the documented format. Shown to the author of the object.
     pub warnings: Vec<String>,
 }
 
@@ -65,8 +66,8 @@ pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut Ta
         .start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, caches), trigger));
 }
 
-/// Computes the desired network of a SriovIBNetwork. Fails if its definition belongs in another namespace and the
-/// object is not in a system namespace.
+/// Computes the NetworkAttachmentDefinition of a SriovIBNetwork. Fails if the definition belongs in another
+/// namespace and the SriovIBNetwork is not in a system namespace.
 pub fn desired_ib_network(
     network: &SriovIBNetwork,
     settings: &ClusterSettings,

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRequest {
     pub resource: String,
-    /// Whether one unit serves any number of networks, because the device is shared.
+    /// Whether the device is shared, so that one unit of the resource is enough for all networks of a pod.
     pub shared: bool,
 }
 
@@ -25,8 +25,8 @@ pub fn config_resource_request(config: &SpiderMultusConfig) -> Option<(String, O
     Some((name, resource.map(|resource| ResourceRequest { resource: resource.to_string(), shared })))
 }
 
-/// Returns the namespace of a SriovIBNetwork's definition, and the resource that a pod must request for it. Returns
-/// `None` if the object is invalid.
+/// Returns the namespace of a SriovIBNetwork's NetworkAttachmentDefinition, and the resource that a pod must
+/// request for it. Returns `None` if the object is invalid.
 pub fn ib_resource_request(network: &SriovIBNetwork, prefix: &str) -> Option<(String, ResourceRequest)> {
     let definition = ib_definition::desired(network, prefix).ok()?.definition;
     let resource = definition.annotations.get(ferroband_api::annotation::RESOURCE_NAME)?.clone();
@@ -43,8 +43,9 @@ pub struct GroupNetwork {
     pub request: Option<ResourceRequest>,
 }
 
-/// Returns the networks of all SpiderMultusConfigs in a group, which an annotation `key: value` names. If one config
-/// is invalid, returns that config and its error: a pod with only some of its networks would be worse than no pod.
+/// Returns the networks of all SpiderMultusConfigs that have the group annotation `key` with the value
+/// `value`. If one config is invalid, returns that config and its error: a pod with only some of its networks
+/// would be worse than no pod.
 pub fn group_networks(
     caches: &NetworkCaches,
     key: &str,

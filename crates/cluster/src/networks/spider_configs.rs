@@ -66,7 +66,8 @@ impl Controller for SpiderConfigController {
     const NAME: &'static str = "SpiderMultusConfigs";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        // Wait until the caches are complete: until then, an existing definition may seem to be absent.
+        // Wait until the caches are complete: until then, an existing NetworkAttachmentDefinition may
+        // seem to be absent.
         if !self.caches.definitions.is_synced() || !self.caches.spider_configs.is_synced() {
             return Ok(None);
         }
@@ -77,7 +78,7 @@ impl Controller for SpiderConfigController {
             if config.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            // Continue after a failure, which must not block the other configs.
+            // Continue after a failure: one config must not block the others.
             if let Err(e) = self.reconcile_one(&config).await {
                 failed = Some(e);
             }

@@ -23,21 +23,22 @@ use serde_json::value::RawValue;
 
 use super::generated_plugins::{GeneratedPlugin, RdmaEntry};
 
-/// Annotation of a SpiderMultusConfig: name of its definition, if different from the object's name.
+/// Annotation of a SpiderMultusConfig that sets the name of its NetworkAttachmentDefinition. The default is
+/// the name of the SpiderMultusConfig.
 pub const NAME_ANNOTATION: &str = "multus.spidernet.io/cr-name";
-/// Annotation of a SpiderMultusConfig: `cniVersion` in the CNI configuration.
+/// Annotation of a SpiderMultusConfig that sets `cniVersion` in the CNI configuration.
 const CNI_VERSION_ANNOTATION: &str = "multus.spidernet.io/cni-version";
-/// Annotation of a SpiderMultusConfig: `name` in the CNI configuration.
+/// Annotation of a SpiderMultusConfig that sets `name` in the CNI configuration.
 const CONFIG_NAME_ANNOTATION: &str = "cni.spidernet.io/cniconfig-name";
-/// Annotations of a SpiderMultusConfig, a pod or a namespace that name a group. A pod gets all networks of its group.
-/// The first annotation has precedence.
+/// Annotations that assign a SpiderMultusConfig, a pod or a namespace to a group. A pod gets all networks of
+/// its group. The first annotation has precedence.
 pub const GROUP_ANNOTATIONS: [&str; 2] =
     ["cni.spidernet.io/rdma-resource-inject", "cni.spidernet.io/network-resource-inject"];
 
 const CNI_VERSIONS: [&str; 4] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0"];
 
-/// Computes the desired definition of `object`, and warnings about deviations from the documented format that
-/// are tolerated.
+/// Computes the desired NetworkAttachmentDefinition of `object`, and warnings about tolerated deviations from
+/// the documented format.
 pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpecError> {
     let mut warnings = Vec::new();
     let section = SpiderSection::from_spec(&object.spec, &mut warnings)?;
@@ -70,8 +71,8 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
         }
     };
     let mut annotations = definition::copied_annotations(object.annotations());
-    // Only these two types get a device through the annotation. For other types the resource is a shared RDMA device,
-    // which their plugin does not use.
+    // Only networks of these two types get a device through the resourceName annotation. For other types the
+    // resource is a shared RDMA device, which their plugin does not use.
     if let Some(resource) =
         resource.filter(|_| matches!(section, SpiderSection::IbSriov(_) | SpiderSection::Sriov(_)))
     {
@@ -87,7 +88,8 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
     Ok(DesiredNetwork { definition, warnings })
 }
 
-/// Returns the name of the object's definition. Fails if the annotation contains an invalid name.
+/// Returns the name of the object's NetworkAttachmentDefinition. Fails if `NAME_ANNOTATION` contains an
+/// invalid name.
 pub fn definition_name(object: &SpiderMultusConfig) -> Result<String, NetworkSpecError> {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -115,8 +117,8 @@ pub fn groups(object: &SpiderMultusConfig) -> impl Iterator<Item = (&'static str
     })
 }
 
-/// Checks that an object in a group has the pools and the resource that a pod needs, because the webhook adds
-/// all networks of the group to the pod.
+/// Checks that an object in a group has the address pools and the device resource that a pod needs, because
+/// the webhook adds all networks of the group to the pod.
 fn check_group(
     object: &SpiderMultusConfig,
     section: &SpiderSection<'_>,

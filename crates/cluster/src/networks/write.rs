@@ -12,17 +12,18 @@ use tracing::info;
 
 pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
-/// The result of writing a definition.
+/// The result of writing a NetworkAttachmentDefinition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     UpToDate,
-    /// The existing definition belongs to another owner, which is named here. It was not changed.
+    /// The existing NetworkAttachmentDefinition belongs to the owner that the string names. It was not
+    /// changed.
     Foreign(String),
 }
 
-/// Creates or patches a definition; `existing` is the cached one.
+/// Creates or patches a NetworkAttachmentDefinition. `existing` is the cached object, if there is one.
 ///
-/// After a concurrent change the call fails with 409, and the next pass compares again.
+/// After a concurrent change the call fails with 409, and the controller's next pass compares again.
 pub async fn write_definition(
     client: &Client,
     desired: &NetworkDefinition,
@@ -49,8 +50,8 @@ pub async fn write_definition(
     Ok(WriteOutcome::UpToDate)
 }
 
-/// Deletes a definition whose source object is gone or uses another namespace. Fails if the definition
-/// changed since it was read.
+/// Deletes a NetworkAttachmentDefinition whose source object is gone or uses another namespace. Fails if the
+/// definition changed since it was read.
 pub async fn delete_definition(client: &Client, existing: &NetworkAttachmentDefinition) -> Result<(), Error> {
     let (namespace, name) = (existing.namespace().unwrap_or_default(), existing.name_any());
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &namespace);

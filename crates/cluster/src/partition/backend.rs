@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The selected subnet manager. When the selection changes, its client is created again.
+/// The selected subnet manager. When the selection changes, a new client is created for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSelection {
     /// Settings of the partition controller, or a message that says why they are invalid.
@@ -67,7 +67,7 @@ impl BackendSelection {
         })
     }
 
-    /// Whether `node` has the label for opensm and no other backend is configured.
+    /// Whether `node` has `SUBNET_MANAGER_LABEL` and no other backend is configured.
     pub fn runs_opensm_on(&self, node: &str) -> bool {
         // Invalid settings must not stop a running opensm.
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::Ufm(_) | SmPlugin::None, .. }))

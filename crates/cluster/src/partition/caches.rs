@@ -74,7 +74,7 @@ impl PartitionCaches {
         }
     }
 
-    /// Whether the initial lists of all watches are complete.
+    /// Whether all caches have received the objects that existed when their watches started.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.node_partitions.is_synced()

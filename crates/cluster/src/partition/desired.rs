@@ -24,15 +24,17 @@ pub struct DesiredMemberships {
     /// Members that Ferroband may remove from the subnet manager, because it added them.
     pub ownership: Ownership,
     pub accepted: BTreeMap<MemberId, (PKeyBase, Guid)>,
-    /// Members that are not programmed, each with the reason.
+    /// Members that are not added to the subnet manager, because validation rejected them. The value is the
+    /// reason.
     pub rejected: BTreeMap<MemberId, String>,
-    /// Members that are accepted with a warning, because their Partition does not admit them but is not enforced.
+    /// Members that are accepted with a warning, because their Partition object does not admit them but is
+    /// not enforced. The value is the warning.
     pub warnings: BTreeMap<MemberId, String>,
     /// By node: memberships of physical ports that are recorded in `status.placed` as added by Ferroband.
     pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
     /// By node: partitions of ports that are in several partitions and are used by pods of several namespaces.
     pub shared_port_keys: BTreeMap<String, BTreeSet<PKeyBase>>,
-    /// By node: number of partitions that its accepted members are in.
+    /// By node: number of partitions that have accepted members on this node.
     pub key_counts: BTreeMap<String, usize>,
     /// Nodes that are deleted or out of service; their memberships are removed.
     pub lost_nodes: BTreeSet<String>,
@@ -45,14 +47,15 @@ pub struct PartitionInputs<'a> {
     /// The administrator's rules: which namespaces may use a partition.
     pub partitions: &'a [Arc<Partition>],
     pub nodes: &'a BTreeMap<String, PartitionNodeFacts>,
-    /// The partitions that Ferroband may change.
+    /// P_Keys of the partitions that Ferroband may change.
     pub managed_keys: PKeyRange,
     /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
     /// `MAX_NODE_PKEYS` P_Keys.
     pub observed: Option<&'a MembershipTable>,
 }
 
-/// Validates the members that the nodes request, and computes what the subnet manager should have.
+/// Validates the members that the nodes request, and computes the members that the subnet manager should
+/// have.
 pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     let mut desired = DesiredMemberships {
         ownership: Ownership { keys: inputs.managed_keys, ..Ownership::default() },
@@ -60,7 +63,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     };
     let rules = rules_by_key(inputs.partitions);
     let mut objects: Vec<_> = inputs.node_partitions.iter().collect();
-    // Oldest first: if two nodes claim the same GUID, the node with the older object owns it.
+    // Oldest first: if two nodes claim the same GUID, the node with the older NodePartitions object owns it.
     objects.sort_by_key(|object| (object.creation_timestamp(), object.name_any()));
     let mut owners: BTreeMap<Guid, String> = BTreeMap::new();
     for object in &objects {
@@ -106,7 +109,8 @@ fn add_node(
             (_, None) => drop(desired.rejected.insert(at, format!("{:?} is not a GUID", member.guid))),
         }
     }
-    // Sort existing members first, so that none of them is removed in favour of a new one.
+    // Sort members that the subnet manager already has first, so that none of them is removed in favour of a
+    // new one.
     parsed.sort_by_key(|(name, _, key, guid)| {
         let is_in = inputs.observed.is_some_and(|observed| observed.get(*key, *guid).is_some());
         (!is_in, (*name).clone())
@@ -216,7 +220,7 @@ fn admits(partition: &Partition, member: &NodeMember) -> bool {
     partition.spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == member.namespace)
 }
 
-/// Returns the first Partition object of each P_Key. The flag is `true` if several objects have the same
+/// Returns the first Partition object of each P_Key. The boolean is `true` if several objects have the same
 /// P_Key and at least one of them is enforced.
 fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition, bool)> {
     let mut rules: BTreeMap<PKeyBase, (&Partition, bool)> = BTreeMap::new();

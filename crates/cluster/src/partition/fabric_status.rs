@@ -6,8 +6,8 @@ use ferroband_partition::{GuidRange, PartitionReconciler, SubnetManagerHealth};
 
 const MAX_LISTED_ORPHANS: usize = 20;
 
-/// Computes counts, orphaned members and conditions. `before` is the previous status, from which transition times are
-/// kept.
+/// Computes the member counts, orphaned members and conditions. `before` is the previous status, from which
+/// transition times are kept.
 pub fn compute(
     before: Option<&FabricStatus>,
     manager: &str,

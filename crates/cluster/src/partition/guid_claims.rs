@@ -8,7 +8,8 @@ use kube::{
     api::{ListParams, PostParams},
 };
 
-/// Removes all claims of `node` from all GuidBlocks. Fails if a block was written concurrently; the next pass retries.
+/// Removes all claims of `node` from all GuidBlocks. Fails if a GuidBlock was written concurrently; the
+/// partition controller's next pass retries.
 pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<GuidBlock> = Api::all(context.client.clone());
     let blocks =

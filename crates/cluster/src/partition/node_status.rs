@@ -43,7 +43,7 @@ pub fn compute(
     status.problem =
         status.waiting.values().map(|waiting| waiting.message.clone()).find(|message| !message.is_empty());
     let placed = desired.placed.get(&node).into_iter().flatten();
-    // Forget a recorded membership once it is neither desired nor in the subnet manager.
+    // Remove a membership from `status.placed` once it is neither desired nor in the subnet manager.
     let is_needed = |key, guid| desired.table.get(key, guid).is_some() || !reconciler.is_removed(key, guid);
     status.placed = placed
         .filter(|(key, guid)| is_needed(*key, *guid))
@@ -64,7 +64,8 @@ pub fn compute(
     let keys = desired.key_counts.get(&node).copied().unwrap_or_default();
     let room = keys < MAX_NODE_PKEYS;
     let reason = if room { "Room" } else { "Full" };
-    // The message does not contain the current count, because every pod would then cause a write.
+    // The message does not contain the current count, because every new pod would then cause a write of the
+    // status.
     let message = format!("the node's driver supports at most {MAX_NODE_PKEYS} P_Keys");
     status.conditions.push(condition(before, "PartitionsLeft", Some(room), reason, message));
     status

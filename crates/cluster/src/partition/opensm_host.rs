@@ -17,7 +17,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the node daemon may take to act on a change of the spec.
+/// How long the node daemon may take to act on a change of the SubnetManagerHost's spec.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum size of `spec.members`. The API server limits an object to about 1.5 MB.
 const MAX_MEMBERS_BYTES: usize = 1_000_000;
@@ -41,7 +41,7 @@ impl OpensmHostObject {
     }
 
     /// Port GUIDs of all nodes that run opensm, as the nodes report them. A master subnet manager on one of these
-    /// ports is expected; any other one is foreign.
+    /// ports is expected. Any other master subnet manager is foreign.
     fn host_port_guids(&self) -> Vec<String> {
         let guid = |host: &SubnetManagerHost| Some(host.status.as_ref()?.guid.clone());
         let mut all: Vec<String> = self.cache.list().iter().filter_map(|(_, host)| guid(host)).collect();

@@ -34,7 +34,8 @@ pub struct PartitionController {
     last_pass: Mutex<LastPass>,
 }
 
-/// State of the last pass, used to detect changes and to publish warnings only once. It is not persisted.
+/// State of the controller's last pass, used to detect changes and to publish warnings only once. It is not
+/// persisted.
 #[derive(Default)]
 struct LastPass {
     backend: Option<BackendSelection>,
@@ -94,8 +95,8 @@ impl PartitionController {
         backend
     }
 
-    /// Records physical ports in the status before adding them to partitions, so that the next leader knows that
-    /// Ferroband added them.
+    /// Records memberships of physical ports in `status.placed` before they are added to the subnet manager,
+    /// so that the next leader knows that Ferroband added them.
     async fn record_placed(
         &self,
         objects: &[Arc<NodePartitions>],
@@ -168,8 +169,8 @@ impl PartitionController {
         if !node_deleted || !all_removed {
             return Ok(());
         }
-        // Release the GUIDs before the NodePartitions object is deleted: if this fails, the next pass retries
-        // only while the object exists.
+        // Release the node's GUIDs before its NodePartitions object is deleted: if the release fails, the
+        // next pass retries it only while the object exists.
         guid_claims::release(&self.context, &node).await?;
         delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
     }
@@ -324,7 +325,7 @@ where
     let done = with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await;
     match done {
         Ok(_) => Ok(()),
-        // The object was deleted concurrently.
+        // The object was deleted concurrently, so it needs no status.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(Error::api("patch the status of", format!("{kind} {name}"))(error)),
     }

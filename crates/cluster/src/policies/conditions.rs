@@ -1,9 +1,9 @@
-//! Builds and compares the conditions of policies and pools.
+//! Builds and compares the conditions of SriovNetworkNodePolicies and SriovNetworkPoolConfigs.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Maximum length of a condition's message. A longer message is truncated to this length.
+/// Maximum length of a condition's message in bytes. A longer message is truncated to this length.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Builds a condition. [`updated_conditions`] sets its transition time and generation.

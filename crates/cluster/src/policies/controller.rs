@@ -1,5 +1,5 @@
-//! The policy controller: writes the specs of SriovNetworkNodeStates and the conditions of policies and pools, and
-//! deletes the states of deleted nodes.
+//! The policy controller: writes the specs of SriovNetworkNodeStates and the conditions of policies and
+//! pools, and deletes the SriovNetworkNodeStates of deleted nodes.
 
 use super::{
     NodePools, PolicyDecision, PolicyNode,
@@ -38,7 +38,7 @@ use std::{
 
 const FIELD_MANAGER: &str = "ferroband-cluster";
 const MAX_CONCURRENT_WRITES: usize = 8;
-/// How long to wait when the caches are not synced.
+/// How long to wait before checking again whether the caches are synced.
 const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub type NodeLabels = Arc<BTreeMap<String, String>>;
@@ -47,7 +47,7 @@ pub type NodeLabels = Arc<BTreeMap<String, String>>;
 #[derive(Clone)]
 pub struct PolicyCaches {
     pub nodes: Reflector<NodeLabels>,
-    /// The node states. The adapters' lists of VFs are removed to save memory.
+    /// The SriovNetworkNodeStates without the VFs of their adapters, which are removed to save memory.
     pub states: Reflector<SriovNetworkNodeState>,
     pub pools: Reflector<SriovNetworkPoolConfig>,
     policies: Reflector<SriovNetworkNodePolicy>,
@@ -94,7 +94,7 @@ impl PolicyCaches {
         }
     }
 
-    /// Whether the initial lists of all watches are complete.
+    /// Whether all caches have received the objects that existed when their watches started.
     pub fn is_synced(&self) -> bool {
         self.nodes.is_synced()
             && self.states.is_synced()
@@ -117,7 +117,8 @@ impl PolicyCaches {
         self.nodes.list().into_iter().map(view).collect()
     }
 
-    /// Returns the valid pools in `system_namespaces`, and the invalid ones with the reason.
+    /// Returns the valid SriovNetworkPoolConfigs in `system_namespaces`, and the invalid ones with the
+    /// reason.
     pub fn node_pools(
         &self,
         system_namespaces: &[&str],
@@ -135,8 +136,8 @@ pub struct PolicyController {
     context: ControllerContext,
     caches: PolicyCaches,
     stale_state_delay: SignedDuration,
-    /// By node: the resourceVersion of the state before the last write, and the spec that was written. Prevents a
-    /// second write while the cache is behind.
+    /// By node: the resourceVersion that the SriovNetworkNodeState had before the last write, and the spec
+    /// that was written. Prevents a second write while the cache is outdated.
     written: Mutex<HashMap<String, (String, SriovNetworkNodeStateSpec)>>,
 }
 
@@ -226,7 +227,7 @@ impl PolicyController {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         match with_timeout(api.patch_status(&name, &params, &Patch::Apply(&body))).await {
             Ok(_) => {}
-            // The object was deleted concurrently.
+            // The object was deleted concurrently, so it needs no conditions.
             Err(e) if classify(&e) == ApiFailure::NotFound => return Ok(()),
             Err(e) => {
                 return Err(Error::api(
@@ -245,8 +246,9 @@ impl PolicyController {
         Ok(())
     }
 
-    /// Deletes the states of nodes that have been deleted for `stale_state_delay`. Annotates the states of
-    /// nodes that were deleted more recently with the time until which they are kept.
+    /// Deletes the SriovNetworkNodeStates of nodes that have been deleted for `stale_state_delay`. If the
+    /// node was deleted more recently, annotates its SriovNetworkNodeState with the time until which it is
+    /// kept.
     async fn collect_stale_states(&self) -> Result<(), Error> {
         let now = Timestamp::now();
         for ((namespace, name), state) in self.caches.states.list() {

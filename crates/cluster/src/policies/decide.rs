@@ -12,19 +12,19 @@ use std::{
     sync::Arc,
 };
 
-/// Maximum number of nodes or findings that a message lists.
+/// Maximum number of nodes or findings that the message of a condition lists.
 const MAX_NAMED: usize = 3;
 
-/// A node as policies see it: its labels and reported adapters.
+/// A node with the data by which policies select it: its labels and reported adapters.
 #[derive(Clone, Debug)]
 pub struct PolicyNode {
     pub name: String,
     pub labels: Arc<BTreeMap<String, String>>,
-    /// State that the node daemon reported; absent if it has not reported yet.
+    /// SriovNetworkNodeState that the node daemon reported; absent if it has not reported yet.
     pub state: Option<Arc<SriovNetworkNodeState>>,
 }
 
-/// The desired node specs, and the conditions of policies and pools.
+/// The desired specs of the nodes' SriovNetworkNodeStates, and the conditions of policies and pools.
 #[derive(Debug, Default)]
 pub struct PolicyDecision {
     /// Desired spec by node. The specs of nodes that are not in the map are not changed.
@@ -33,7 +33,7 @@ pub struct PolicyDecision {
     pub pools: Vec<(Arc<SriovNetworkPoolConfig>, Vec<Condition>)>,
 }
 
-/// Findings about a policy, collected node by node.
+/// What was found about one policy on all nodes, from which the policy's conditions are built.
 #[derive(Default)]
 struct PolicyReport {
     nodes: usize,

@@ -5,8 +5,8 @@ use ferroband_api::sriov::{InterfaceSpec, SriovNetworkNodePolicy, VfGroup};
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// Merges the accepted policies of a node into its desired adapters, sorted by PCI address. The order of `claims` does
-/// not matter.
+/// Merges the accepted policies of a node into the desired configurations of its adapters, sorted by PCI
+/// address. The order of `claims` does not matter.
 ///
 /// Policies are applied from the highest priority number to the lowest, and by name within one number. The last policy
 /// wins. VF groups of earlier policies are kept if they do not overlap with those of later ones.

@@ -1,6 +1,7 @@
 //! Policy controller: turns SriovNetworkNodePolicies into the desired VFs of every node.
 //!
-//! Only [`PolicyController`] does I/O: it reads the caches and writes the difference. Everything else is pure.
+//! Only [`PolicyController`] does I/O: it reads the caches and writes the specs and conditions that differ
+//! from the desired ones. All other functions are pure.
 //!
 //! ```text
 //!  SriovNetworkNodePolicy ─┐                                   ┌─▶ SriovNetworkNodeState.spec, one for each node

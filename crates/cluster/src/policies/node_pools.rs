@@ -8,8 +8,8 @@ use kube::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All pools with their parsed node selectors. Pools for OVS hardware offload are left out, because Ferroband does not
-/// manage it.
+/// All pools with their parsed node selectors. Pools for OVS hardware offload are left out, because Ferroband
+/// does not manage OVS.
 #[derive(Clone, Debug, Default)]
 pub struct NodePools(Vec<(Arc<SriovNetworkPoolConfig>, Selector)>);
 
@@ -41,7 +41,8 @@ impl NodePools {
         (Self(pools), invalid)
     }
 
-    /// Returns the pool that selects a node with these labels. If there are several, the error contains their names.
+    /// Returns the pool that selects a node with these labels. If several pools select it, the error contains
+    /// their names.
     pub fn pool_for(
         &self,
         labels: &BTreeMap<String, String>,
@@ -61,8 +62,8 @@ impl NodePools {
 }
 
 impl DrainBudget {
-    /// Returns the budget of a pool with `nodes` nodes. Nodes in no pool are drained one at a time. The error says why
-    /// `maxUnavailable` is invalid.
+    /// Returns the drain budget of a pool with `nodes` nodes. Nodes in no pool are drained one at a time. The
+    /// error says why `maxUnavailable` is invalid.
     pub fn of_pool(pool: Option<&SriovNetworkPoolConfig>, nodes: usize) -> Result<Self, String> {
         let Some(pool) = pool else { return Ok(Self::AtMost(1)) };
         match &pool.spec.max_unavailable {

@@ -2,21 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long the state of a deleted node is kept, in case the node comes back.
+/// How long the SriovNetworkNodeState of a deleted node is kept, in case the node comes back.
 pub const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(30);
 
 /// What to do with a SriovNetworkNodeState.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStateAction {
     Keep,
-    /// The node was deleted: annotate the state with the time until which it is kept.
+    /// The node was deleted: annotate its SriovNetworkNodeState with the time until which it is kept.
     Mark(Timestamp),
-    /// The node is back: remove the annotation.
+    /// The node is back: remove this annotation from its SriovNetworkNodeState.
     Unmark,
     Delete,
 }
 
-/// Decides what to do with a node state. `keep_until` is the value of its annotation, if it has one.
+/// Decides what to do with a SriovNetworkNodeState. `keep_until` is the time in its annotation, if it has
+/// one.
 pub fn node_state_action(
     node_exists: bool,
     keep_until: Option<&str>,

@@ -36,7 +36,7 @@ pub struct AdmissionKind {
 pub struct AdmissionResponse {
     /// Operations of a JSON patch (RFC 6902).
     pub patch: Vec<Value>,
-    /// Shown to the client that sent the object.
+    /// Warnings that are shown to the client that sent the object.
     pub warnings: Vec<String>,
     /// Why the object is denied; `None` if it is admitted.
     pub denied: Option<String>,

@@ -1,4 +1,5 @@
-//! Rotates the webhook's certificate and keeps its configuration up to date. Runs on the leader.
+//! Rotates the webhook's certificate and keeps the MutatingWebhookConfiguration up to date. Runs on the
+//! leader.
 
 use super::{NAME, certificate::WebhookCertificate, configuration};
 use crate::{Controller, ControllerContext, Error, Reflector, networks::NetworkCaches};
@@ -62,7 +63,8 @@ impl CertRotation {
         Self { context: context.clone(), caches: caches.clone(), objects: objects.clone() }
     }
 
-    /// Applies the webhooks with `ca_bundle` to the MutatingWebhookConfiguration, if they differ.
+    /// Applies the webhooks with `ca_bundle` to the MutatingWebhookConfiguration, unless it already contains
+    /// them.
     async fn update_configuration(&self, ca_bundle: &str) -> Result<(), Error> {
         // The manifests create the object. If it does not exist, the webhook is disabled.
         let Some(existing) = self.objects.configuration.get("", NAME) else { return Ok(()) };
@@ -86,7 +88,8 @@ impl CertRotation {
         Ok(())
     }
 
-    /// Writes the certificate to the Secret. Fails if another leader has written it since it was read.
+    /// Writes the certificate to the Secret. Fails if another leader has written the Secret since it was
+    /// read.
     async fn store_certificate(
         &self,
         certificate: &WebhookCertificate,

@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 const VALIDITY_DAYS: i64 = 365;
 /// Number of days before its expiry on which the certificate is renewed.
 const RENEW_BEFORE_DAYS: i64 = 120;
-/// Annotation of the Secret: expiry date of the certificate, as YYYY-MM-DD.
+/// Annotation of the webhook's Secret that contains the expiry date of the certificate, as YYYY-MM-DD.
 const EXPIRY_ANNOTATION: &str = "ferroband.io/until";
 const TLS_CERT: &str = "tls.crt";
 const TLS_KEY: &str = "tls.key";
-/// Key of the Secret: all certificates that the API server trusts.
+/// Key in the webhook's Secret that contains all certificates that the API server trusts.
 const CA_BUNDLE: &str = "ca.crt";
 
-/// A self-signed certificate with its private key, as the Secret contains it.
+/// A self-signed certificate with its private key, as stored in the webhook's Secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookCertificate {
     /// The certificate in PEM.
@@ -34,7 +34,8 @@ pub struct WebhookCertificate {
 }
 
 impl WebhookCertificate {
-    /// Generates a certificate for the host `name`. Until `before` expires, its certificate stays in the CA bundle.
+    /// Generates a certificate for the host `name`. `before` is the previous certificate, which stays in the
+    /// CA bundle until it expires.
     pub fn generate(name: &str, before: Option<&Self>, now: Timestamp) -> Result<Self, Error> {
         let day = now.to_zoned(TimeZone::UTC).date();
         let failed = |source| Error::Certificate { source };

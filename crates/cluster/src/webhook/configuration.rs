@@ -1,12 +1,13 @@
-//! The MutatingWebhookConfiguration: which objects the API server sends, where to, and which certificates it trusts.
+//! The MutatingWebhookConfiguration: which objects the API server sends to the webhook, under which address,
+//! and which certificates it trusts.
 
 use super::NAME;
 use crate::networks::GROUP_ANNOTATIONS;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS};
 use serde_json::{Value, json};
 
-/// Returns the field `webhooks` of the configuration. `grouped` are the namespaces whose annotation assigns a network
-/// group to their pods.
+/// Returns the field `webhooks` of the MutatingWebhookConfiguration. `grouped` are the namespaces whose
+/// annotation assigns a network group to their pods.
 pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
     let mut all = vec![
         webhook(
@@ -18,7 +19,8 @@ pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
                 "rules": [pod_rule()],
                 // Pods that do not match are created without calling the webhook.
                 "matchConditions": [{"name": "names-networks", "expression": names_networks_expression()}],
-                // Call this webhook again if a later webhook changes the pod, because it may add networks.
+                // Call this webhook again if a later webhook changes the pod, because the change may add
+                // networks.
                 "reinvocationPolicy": "IfNeeded",
             }),
         ),
@@ -49,7 +51,8 @@ pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
         all.push(webhook(namespace, ca_bundle, "pods", json!({
             "name": "namespaces.ferroband.io",
             "rules": [pod_rule()],
-            // A match condition cannot read the namespace's annotations, so the namespaces are listed.
+            // A match condition cannot read the annotations of a namespace, so the namespaces are listed by
+            // name.
             "namespaceSelector": {"matchExpressions": [names]},
             "matchConditions": [{"name": "names-no-networks", "expression": format!("!({})", names_networks_expression())}],
             "reinvocationPolicy": "IfNeeded",

@@ -24,7 +24,7 @@ impl WebhookContext {
         Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// Whether the initial lists of the network caches are complete.
+    /// Whether the network caches have received the objects that existed when their watches started.
     pub fn is_ready(&self) -> bool {
         let caches = &self.caches;
         caches.definitions.is_synced()

@@ -8,7 +8,8 @@ use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Namespace of a default network that the annotation names without a namespace, as in Multus.
+/// Namespace of a network that the annotation v1.multus-cni.io/default-network names without a namespace, as
+/// in Multus.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
 /// Adds to a pod the networks of its group, and requests for the device resources that all its networks need.
@@ -92,8 +93,8 @@ fn qualified_name(member: &GroupNetwork) -> String {
     format!("{}/{}", member.namespace, member.name)
 }
 
-/// Appends `members` that the annotation does not list yet, in the format of the annotation (JSON or a list of names).
-/// Returns `None` if it lists all of them.
+/// Appends to the networks annotation those `members` that it does not list yet, in the annotation's format
+/// (JSON or a list of names). Returns `None` if it already lists all of them.
 fn append_networks(
     networks: &str,
     namespace: &str,

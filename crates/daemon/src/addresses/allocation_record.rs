@@ -4,7 +4,8 @@ use ferroband_api::spiderpool::SpiderIPPool;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::IpAddr};
 
-/// Value of `by` in records of addresses that Ferroband assigned. Other records are Spiderpool's.
+/// Value of `by` in the allocation records of addresses that Ferroband assigned. Other records are
+/// Spiderpool's.
 pub const MANAGED_MARKER: &str = "ferroband";
 
 /// One record in `status.allocated_ips` of a SpiderIPPool: the pod that uses an address.

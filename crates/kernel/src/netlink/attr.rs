@@ -37,8 +37,8 @@ impl NetlinkSerializable for RawMessage {
 }
 
 impl RawMessage {
-    /// The fixed header at the start of the payload. `None` if the message type is not `kind` or the payload is
-    /// shorter.
+    /// The fixed header at the start of the payload. `None` if the message type is not `kind` or the payload
+    /// is shorter than the header.
     pub(crate) fn head<const LENGTH: usize>(&self, kind: u16) -> Option<&[u8; LENGTH]> {
         if self.kind == kind { self.payload.first_chunk() } else { None }
     }
@@ -117,7 +117,7 @@ mod tests {
         for cut in [&[][..], &[8, 0], &[8, 0, 1, 0, 9], &[0, 0, 1, 0], &[3, 0, 1, 0]] {
             assert_eq!(iter(cut).count(), 0, "{cut:?}");
         }
-        // The last attribute is decoded although it is not padded to four bytes.
+        // The last attribute must be decoded although it is not padded to four bytes.
         assert_eq!(iter(&[5, 0, 1, 0, 9]).count(), 1);
     }
 

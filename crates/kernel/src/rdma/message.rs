@@ -6,7 +6,7 @@ use crate::netlink::{MessageBuilder, RawMessage};
 /// bits, and the command.
 const NLDEV: u16 = 5;
 
-/// The used part of enum rdma_nldev_command.
+/// The commands of enum rdma_nldev_command that this crate uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NldevCommand {
     Get = 1,
@@ -28,7 +28,8 @@ impl NldevCommand {
     }
 }
 
-/// The used part of enum rdma_nldev_attr. The value types are those in the comments of the kernel header.
+/// The attributes of enum rdma_nldev_attr that this crate uses. The value types are those in the comments of
+/// the kernel header.
 pub(super) mod attribute {
     pub(in crate::rdma) const DEV_INDEX: u16 = 1; // u32
     pub(in crate::rdma) const DEV_NAME: u16 = 2; // string

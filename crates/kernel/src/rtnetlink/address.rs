@@ -34,7 +34,8 @@ impl RouteSocket {
 
     /// Addresses of the interface for IPv4 and IPv6, including link-local addresses.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<IpNet>, Error> {
-        // Older kernels ignore the index and return the addresses of all interfaces.
+        // Older kernels ignore the index and return the addresses of all interfaces, so `decode` selects
+        // those of this one.
         let request = MessageBuilder::new(&head(0, 0, index)).build(RTM_GETADDR);
         match self.socket.dump(request) {
             Ok(replies) => Ok(replies.iter().filter_map(|reply| decode(reply, index)).collect()),

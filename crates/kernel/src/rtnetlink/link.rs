@@ -52,7 +52,8 @@ pub struct Link {
     pub parent: Option<u32>,
     /// Index of the bridge of which the interface is a port.
     pub master: Option<u32>,
-    /// `None` for interfaces of other kinds, and for an IPoIB interface without a valid P_Key.
+    /// IPoIB attributes. `None` for interfaces of other kinds, and for an IPoIB interface without a valid
+    /// P_Key.
     pub ipoib: Option<IpoibInfo>,
     /// Name of the underlying device, usually a PCI address. The kernel reports it since 5.14.
     pub device: Option<String>,

@@ -28,8 +28,8 @@ impl RouteSocket {
         if name.is_empty() || name.len() > MAX_ALTNAME || name.contains('\0') {
             return Ok(None);
         }
-        // IFLA_IFNAME matches altnames as well (`__dev_get_by_name` uses one table for both), but its policy
-        // rejects more than fifteen characters; IFLA_ALT_IFNAME accepts longer names.
+        // IFLA_IFNAME matches altnames as well (`__dev_get_by_name` uses one hash table for both), but its
+        // netlink policy rejects more than fifteen characters; IFLA_ALT_IFNAME accepts longer names.
         let kind = if name.len() <= MAX_NAME { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
         self.request_link(link_request(0, None).with_text(kind, name))
             .map_err(|failure| failure.for_interface("look up", name))

@@ -43,7 +43,8 @@ fn info(vf: u32, state: u32, guid: u64) -> Vec<u8> {
         attribute(5, &[index, state.to_ne_bytes()].concat()),
         attribute(10, &guid),
         attribute(11, &guid),
-        // IFLA_VF_VLAN_LIST is nested: its first four bytes are not an index, but it is not the first attribute.
+        // IFLA_VF_VLAN_LIST is nested, so its first four bytes are not the VF index. The decoder must take
+        // the index from the first attribute.
         attribute(12, &attribute(1, &[9; 12])),
     ];
     attribute(1, &body.concat())

@@ -73,7 +73,7 @@ impl PortState {
     }
 }
 
-/// Identity of an RDMA device, without its state, tables and character devices.
+/// Identity of an RDMA device, without port states, port tables and character devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RdmaIdentity {
     pub name: String,

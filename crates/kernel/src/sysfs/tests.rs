@@ -10,7 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// One ConnectX with two ports (the second one down) and two VFs in reverse order of their addresses.
+/// Creates the sysfs tree of a ConnectX adapter with two ports, of which the second is down, and two VFs,
+/// whose indexes are in reverse order of their PCI addresses.
 fn fixture() -> (TempDir, Root) {
     let directory = tempfile::tempdir().unwrap();
     let sys = directory.path().join("sys");

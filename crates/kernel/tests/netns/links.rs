@@ -210,7 +210,8 @@ fn move_and_rename_fails_when_the_name_is_in_use() {
     let link = create_veth(&mut route, "moving", "stays");
     create_veth(&mut inside, "moving", "taken");
     route.set_up(link.index).unwrap();
-    // Both the current and the requested name are taken in the target namespace: the interface is not moved.
+    // Both the current and the requested name are taken in the target namespace, so the interface must not be
+    // moved.
     let error = route.move_and_rename(link.index, &pod, "taken").unwrap_err();
     assert!(
         matches!(&error, ferroband_kernel::Error::NameTaken { interface } if interface == "taken"),

@@ -1,4 +1,5 @@
-//! Front end of the allocator: hands assignments and releases to the batch writer and waits for the reply.
+//! Front end of the address allocator: passes assignment and release requests to the batch writer and waits
+//! for its replies.
 
 use super::{AddressBlockCache, BatchWriter, BlockStore};
 use ferroband_address::{AddressRelease, AddressRequest};
@@ -12,7 +13,7 @@ use tokio::{
 
 /// How long an ADD waits for its addresses before it fails with "try again later".
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of queued requests. Further callers wait until the queue has room.
+/// Maximum number of requests that wait for the batch writer. Further callers wait until the queue has room.
 const QUEUE_LENGTH: usize = 1024;
 
 /// An assigned address with its prefix length, and the gateway if the pool has one.
@@ -24,7 +25,7 @@ pub(super) enum AllocatorRequest {
     Assign {
         /// Each request asks for one address.
         requests: Vec<AddressRequest>,
-        /// Subject of the fault if the request fails, for example `network default/a`.
+        /// Object that the error names if the assignment fails, for example `network default/a`.
         what: String,
         deadline: Instant,
         /// Receives the addresses in the order of the requests.
@@ -63,8 +64,8 @@ impl AllocatorHandle {
         Self { assign_timeout, ..self }
     }
 
-    /// Assigns one address per request and returns them in the same order. All requests must belong to one sandbox.
-    /// `what` is the subject of the fault if the assignment fails.
+    /// Assigns one address per request and returns them in the same order. All requests must belong to one
+    /// sandbox. `what` is the object that the error names if the assignment fails.
     pub async fn assign(
         &self,
         what: String,
@@ -88,8 +89,8 @@ impl AllocatorHandle {
         timeout(self.assign_timeout, exchange).await.ok().flatten().unwrap_or(Err(timed_out))
     }
 
-    /// Frees the addresses that `release` selects. Returns `false` if the release was not written within `limit`;
-    /// the caller must then retry it later.
+    /// Frees the addresses that `release` selects. Returns `false` if the API server did not accept the write
+    /// within `limit`. The caller must then retry the release later.
     pub async fn release(&self, release: AddressRelease, limit: Duration) -> bool {
         let (reply, response) = oneshot::channel();
         let exchange = async {

@@ -1,4 +1,4 @@
-//! Plans the block writes of one batch of requests and releases. Does no I/O.
+//! Plans which address blocks must be written for one batch of assignments and releases. Does no I/O.
 
 use ferroband_address::{
     AddressAssignment, AddressPlanner, AddressRelease, AddressRequest, BlockView, BlockWrite, IpBlockId,
@@ -6,22 +6,24 @@ use ferroband_address::{
 };
 use std::collections::BTreeMap;
 
-/// The writes of one batch and the requests that each write serves.
+/// The block writes of one batch, and the assignments and releases that depend on each write.
 #[derive(Debug, Default)]
 pub(super) struct WriteBatch {
     /// At most one write per block.
     pub writes: Vec<BlockWrite>,
-    /// For each release, the positions in `writes` of the writes that must succeed.
+    /// For each release, the positions in `writes` of the writes that must succeed before the release is
+    /// complete.
     pub releases: Vec<Vec<usize>>,
     /// The assigned addresses. Each has the position in `writes` of the write that records it.
     pub assignments: Vec<AddressAssignment>,
     pub refusals: Vec<RequestRefusal>,
-    /// Blocks to be written of which the cache only has a summary. The caller must read them and plan again.
+    /// Blocks that must be written, but of which the cache has only a summary. The caller must read them and
+    /// plan again.
     pub unread: Vec<IpBlockId>,
 }
 
-/// Plans `releases` and then `requests`, so that an address freed in this batch can be assigned in it, and a block
-/// that is part of both is written once.
+/// Plans `releases` first and then `requests`, so that an address freed in this batch can be assigned again
+/// in the same batch. A block that a release and a request both change is written once.
 pub(super) fn plan_batch(
     view: &mut BlockView,
     planner: &AddressPlanner<'_>,
@@ -39,8 +41,8 @@ pub(super) fn plan_batch(
         );
     }
 
-    // Plan the assignments as if the releases had been written. The blocks keep their current versions, because a
-    // release and an assignment in the same block become one write. The view is restored afterwards.
+    // Plan the assignments as if the releases had been written. The blocks keep their current versions,
+    // because a release and an assignment in the same block become one write. `view` is restored afterwards.
     let mut before = Vec::new();
     for write in &releasing.writes {
         if let BlockWrite::Replace { block, expected } = write {

@@ -23,14 +23,16 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// First and longest pause while the API server is unavailable. Each failure doubles the pause.
+/// Initial and maximum pause between attempts while the API server is unavailable. Each failure doubles the
+/// pause.
 const OUTAGE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// Number of batches that may fail with a conflict before the writer pauses between attempts.
+/// Number of batches in a row that may fail with a conflict before the writer pauses between attempts.
 const MAX_EAGER_RETRIES: u32 = 8;
 
-/// Pause after a batch of several requests: a multiple of the time the batch took, up to a limit. Requests that
-/// arrive during the pause share one write and leave the API server time for other clients.
+/// Pause after a batch of several requests: this multiple of the time that the batch took, up to this
+/// maximum. Requests that arrive during the pause share one write, and the API server has time for other
+/// clients.
 const BATCHING_PAUSE: (u32, Duration) = (3, Duration::from_millis(20));
 
 /// Receives the requests of all allocator handles, plans them in batches and writes the changed blocks.
@@ -40,9 +42,9 @@ pub struct BatchWriter<S> {
     blocks: Arc<AddressBlockCache>,
     store: S,
     requests: mpsc::Receiver<AllocatorRequest>,
-    /// Blocks whose last write may or may not have succeeded, and blocks to be written of which the cache only has
-    /// a summary. They are read before the next batch is planned. Otherwise a release could miss an address that
-    /// was assigned by a write whose response was lost.
+    /// Blocks that must be read before the next batch is planned: those whose last write may or may not have
+    /// succeeded, and those that must be written but of which the cache has only a summary. Without the read,
+    /// a release could miss an address that was assigned by a write whose response was lost.
     uncertain_blocks: Mutex<BTreeSet<IpBlockId>>,
 }
 
@@ -59,8 +61,8 @@ impl<S: BlockStore> BatchWriter<S> {
         Self { node, node_count, blocks, store, requests, uncertain_blocks: Mutex::default() }
     }
 
-    /// Number of nodes in the cluster; the caller keeps it current. A node claims whole blocks for itself only
-    /// while the pool has several free blocks per node.
+    /// Returns the number of nodes in the cluster, which the caller must keep current. A node claims whole
+    /// blocks for itself only while the pool has several free blocks per node.
     pub fn node_count(&self) -> Arc<AtomicUsize> {
         self.node_count.clone()
     }
@@ -71,7 +73,7 @@ impl<S: BlockStore> BatchWriter<S> {
         let mut attempt = 0;
         let mut pause = OUTAGE_BACKOFF.0;
         let mut not_before = Instant::now();
-        // Before the first full list of AddressBlocks, it is unknown which addresses a sandbox already has.
+        // Until all AddressBlocks have been listed once, it is unknown which addresses a sandbox already has.
         self.blocks.wait_synced().await;
         loop {
             if queue.is_empty() {
@@ -112,8 +114,8 @@ impl<S: BlockStore> BatchWriter<S> {
         }
     }
 
-    /// Writes one batch for everything in the queue. Requests that stay in the queue must be planned again. Returns
-    /// `false` if the API server is unavailable.
+    /// Writes one batch with all requests in the queue. Requests that must be planned again stay in the
+    /// queue. Returns `false` if the API server is unavailable.
     async fn write_batch(&self, queue: &mut AllocationQueue, attempt: u32) -> bool {
         if !self.reread_uncertain_blocks().await {
             return false;
@@ -193,7 +195,7 @@ impl<S: BlockStore> BatchWriter<S> {
         BlockWriteOutcome::Unknown
     }
 
-    /// Reads the uncertain blocks into the cache. Returns `false` if the API server did not return one of them.
+    /// Reads all `uncertain_blocks` into the cache. Stops and returns `false` if reading a block fails.
     async fn reread_uncertain_blocks(&self) -> bool {
         let ids: Vec<_> = self.uncertain_blocks().iter().cloned().collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! Cache of the address blocks, filled by the watch and by this node's own writes.
+//! Cache of the address blocks, filled by the watch of AddressBlocks and by this node's own writes.
 
 use ferroband_address::{BlockList, BlockView, IpBlock, IpBlockId, ResourceVersion};
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Cache of all address blocks, shared by the watch, the batch writer and the evidence scan.
+/// Cache of all address blocks, shared by the watch of AddressBlocks, the batch writer and the evidence scan.
 #[derive(Debug)]
 pub struct AddressBlockCache {
     inner: Mutex<BlockCacheInner>,
@@ -19,12 +19,14 @@ pub struct AddressBlockCache {
 #[derive(Debug, Default)]
 struct BlockCacheInner {
     view: BlockView,
-    /// Own writes that the watch has not delivered yet. They are applied again after a full list, which may be
-    /// older. An address missing from the cache could not be released.
+    /// Writes of this node that the watch has not delivered yet. Listing all blocks may return older
+    /// versions, so these writes are applied again afterwards. An address missing from the cache could not be
+    /// released.
     unconfirmed_writes: HashMap<IpBlockId, (IpBlock, ResourceVersion)>,
-    /// Blocks of the full list that is in progress. They replace `view` when the list is complete.
+    /// Blocks received so far while all blocks are being listed. They replace `view` when all are received.
     pending_list: BlockList,
-    /// Blocks that were read individually since the full list began, and so may be newer than the list.
+    /// Blocks that were read individually while all blocks are being listed, and so may be newer than the
+    /// listed versions.
     read_during_list: HashSet<IpBlockId>,
 }
 
@@ -42,50 +44,52 @@ impl AddressBlockCache {
     }
 
     fn lock_inner(&self) -> MutexGuard<'_, BlockCacheInner> {
-        // After a panic under the lock, the view is at worst outdated. Writes based on it then fail with a
-        // conflict.
+        // After a panic under the lock, the cached blocks are at worst outdated. Writes based on them then
+        // fail with a conflict.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the first full list of AddressBlocks. Before that, existing addresses of a pod cannot be
-    /// found.
+    /// Waits until all AddressBlocks have been listed once. Before that, existing addresses of a pod cannot
+    /// be found.
     pub async fn wait_synced(&self) {
         // `wait_for` cannot fail, because `self` owns the sender.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Returns a counter that increases whenever a full list is older than the cache, as after an etcd restore.
+    /// Returns a counter that increases whenever a listed block is older than its cached version, as after an
+    /// etcd restore.
     pub fn etcd_restores(&self) -> watch::Receiver<u64> {
         self.etcd_restores.subscribe()
     }
 
-    /// Whether the first full list of AddressBlocks is complete.
+    /// Whether all AddressBlocks have been listed at least once.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Starts a full list. The cache keeps its content until [`Self::finish_list`].
+    /// Must be called when the watch starts to list all blocks. The cache keeps its content until
+    /// [`Self::finish_list`].
     pub fn begin_list(&self) {
         let mut inner = self.lock_inner();
         inner.pending_list = BlockList::default();
         inner.read_during_list.clear();
     }
 
-    /// Adds a block to the full list that is in progress.
+    /// Adds a block that was received since [`Self::begin_list`].
     pub fn add_listed(&self, block: IpBlock, version: ResourceVersion) {
         let mut inner = self.lock_inner();
         let BlockCacheInner { view, pending_list, .. } = &mut *inner;
         view.add_to_list(pending_list, block, version);
     }
 
-    /// Replaces the cached blocks with the list. Own writes that the watch has not confirmed are kept unless the
-    /// list shows an etcd restore.
+    /// Replaces the cached blocks with those received since [`Self::begin_list`]. Writes of this node that
+    /// the watch has not delivered yet are kept, unless the received blocks show an etcd restore.
     pub fn finish_list(&self) {
         let mut inner = self.lock_inner();
         let listed = std::mem::take(&mut inner.pending_list);
         let BlockCacheInner { view, unconfirmed_writes, read_during_list, .. } = &mut *inner;
-        // A block that this node wrote, or read since the list began, may be newer than the list. A
-        // difference in such a block is no sign of an etcd restore.
+        // A block that this node has written, or has read since `begin_list`, may be newer than its listed
+        // version. A difference in such a block is no sign of an etcd restore.
         let restored = view
             .replace_all(listed, |id| unconfirmed_writes.contains_key(id) || read_during_list.contains(id));
         if restored {
@@ -108,8 +112,8 @@ impl AddressBlockCache {
         let mut inner = self.lock_inner();
         let id = block.id();
         inner.view.observe(block, version.clone());
-        // The view keeps the newer of its own version and the delivered one. If it has the delivered one, the
-        // watch has caught up with the writes of this node.
+        // `observe` keeps the newer of the cached and the delivered version. If it kept the delivered one,
+        // the watch has caught up with the writes of this node.
         if inner.view.version(&id) == Some(&version) {
             inner.unconfirmed_writes.remove(&id);
         }
@@ -129,7 +133,8 @@ impl AddressBlockCache {
         inner.unconfirmed_writes.insert(block.id(), (block, version));
     }
 
-    /// Replaces the cached block with the result of a read; `None` means that the block does not exist.
+    /// Replaces the cached block `id` with `found`, the result of reading it. `None` means that the block
+    /// does not exist.
     pub fn record_read(&self, id: &IpBlockId, found: Option<(IpBlock, ResourceVersion)>) {
         let mut inner = self.lock_inner();
         inner.unconfirmed_writes.remove(id);

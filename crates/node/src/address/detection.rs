@@ -8,7 +8,7 @@ use ferroband_kernel::{
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
-/// When probes are sent and what a failed probe causes.
+/// When probes are sent, and what happens if they find a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DetectionMode {
     /// Send no probes.
@@ -99,7 +99,7 @@ pub struct AssignedIpIndex {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DetectionFinding {
     pub index: AssignedIpIndex,
-    /// `true`: another host has the address. `false`: the gateway does not answer.
+    /// `true` if another host has the address, `false` if the gateway does not answer.
     pub duplicate: bool,
     pub fault: Fault,
 }
@@ -119,8 +119,8 @@ pub fn detect(
                 (false, gateway_fault(request, gateway))
             }
             (ProbeOutcome::Passed, ProbeKind::Duplicate) => {
-                // Announce the address, because neighbour caches may still map it to a former owner. Failures are
-                // ignored.
+                // Announce the address, because neighbour caches may still map it to the link-layer address
+                // of a former owner. Failures are ignored.
                 let _ = announce(netns, &request.interface, request.address);
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Compares the entries of this node in the address blocks with the sandboxes on the node.
+//! Compares the entries of this node in the address blocks with the sandboxes on the node. Each sandbox has a
+//! journal, the file in which the CNI plugin records its changes.
 //!
 //! ```text
 //!  entry whose sandbox is certainly gone                          ──▶ released: nothing can use the address
@@ -57,12 +58,14 @@ pub struct Evidence {
     pub allocations_restored: watch::Sender<bool>,
 }
 
-/// Results of the previous scan, because only what two scans in a row find is acted on.
+/// Results of the previous scan. An address is released only if two scans in a row find its sandbox gone.
+/// After the first scan, a lost allocation is restored only if two scans in a row find it missing.
 #[derive(Default)]
 struct PreviousScan {
     /// IDs of containers whose sandboxes seem to be gone.
     suspected_gone: BTreeSet<String>,
-    /// Addresses of running sandboxes that are in no block, with the container ID; `None` before the first scan.
+    /// Addresses of running sandboxes that no address block contains, with the container ID. `None` before
+    /// the first scan.
     missing_allocations: Option<BTreeSet<(IpAddr, String)>>,
 }
 
@@ -102,8 +105,8 @@ impl Evidence {
             Ok(sandboxes) => {
                 match self.restore_running(&sandboxes, previous.missing_allocations.as_ref()).await {
                     Some(missing) => previous.missing_allocations = Some(missing),
-                    // The API server is unavailable, so allocations of running sandboxes may still be missing.
-                    // Release nothing.
+                    // The API server is unavailable, so allocations of running sandboxes may still be
+                    // missing. Nothing is released in this scan.
                     None => return,
                 }
                 if !*self.allocations_restored.borrow() {
@@ -112,7 +115,7 @@ impl Evidence {
                 }
                 previous.suspected_gone = self.release_orphans(&sandboxes, &previous.suspected_gone).await;
             }
-            // Without the journals there is no evidence. The next scan tries again.
+            // Without the sandbox journals it is unknown which sandboxes run. The next scan tries again.
             Err(e) => warn!(error = %error_chain(&e), "cannot read the sandbox journals"),
         }
     }
@@ -151,7 +154,7 @@ impl Evidence {
     /// Returns the allocations whose sandboxes are gone according to this scan.
     async fn find_orphans(&self, sandboxes: &Sandboxes) -> Vec<(IpAddr, AddressAllocation)> {
         let mut orphans = Vec::new();
-        // Addresses whose container has no journal. Below they are looked up in the network namespaces.
+        // Addresses whose container has no journal. The code below searches the network namespaces for them.
         let mut without_journal = BTreeSet::new();
         for (_, address, entry) in self.own_allocations() {
             let has_pod = self.has_pod(&entry.uid);
@@ -282,8 +285,8 @@ impl Evidence {
         let entry = journal.entries.get(attachment).filter(|entry| !entry.attachment.steps.is_empty())?;
         let pod = journal.pod.clone()?;
         let metadata = self.pods.get(&pod.namespace, &pod.name).filter(|metadata| metadata.uid == pod.uid);
-        // Default for networks without Whereabouts ranges. A Whereabouts step overrides it below; the result is
-        // `None` if the address is in none of its ranges, as a static address is.
+        // Default for networks without Whereabouts ranges. A Whereabouts step in the loop below overrides it,
+        // with `None` if none of its ranges contains the address, for example because the address is static.
         let mut space = Some((IpSpace::default_space(), String::new()));
         for step in &entry.attachment.steps {
             if let Ok(ipam) = WhereaboutsConfig::from_plugin(&step.config) {

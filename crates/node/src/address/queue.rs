@@ -1,4 +1,4 @@
-//! Requests that wait for the batch writer, and their replies after a batch.
+//! Requests that wait for the batch writer, and the replies to them after a batch is written.
 
 use super::{
     allocator::{AllocatorRequest, IpWithGateway, timeout_fault},
@@ -24,7 +24,7 @@ pub(super) struct AllocationQueue {
 /// Result of writing one block.
 pub(super) enum BlockWriteOutcome {
     Written,
-    /// Another writer was first. The cache has the new version.
+    /// Another writer changed the block first. The cache has the new version.
     Conflict,
     /// The write may or may not have succeeded. The block is read again before the next batch.
     Unknown,
@@ -62,8 +62,8 @@ impl AllocationQueue {
         }
     }
 
-    /// Drops requests whose callers no longer wait. A release that timed out has a pending-release record and is
-    /// retried from there.
+    /// Drops requests whose callers no longer wait. A DEL whose release timed out leaves a pending-release
+    /// file, from which the release is retried.
     pub fn expire(&mut self) {
         let now = Instant::now();
         self.releases.retain(|(_, reply)| !reply.is_closed());
@@ -78,7 +78,7 @@ impl AllocationQueue {
     pub fn complete(&mut self, batch: WriteBatch, outcomes: &[BlockWriteOutcome]) {
         let written = |position: &usize| matches!(outcomes[*position], BlockWriteOutcome::Written);
         let mut needed = batch.releases.iter();
-        // `needed` has one element per release, in the same order.
+        // `needed` has one element for each element of `self.releases`, in the same order.
         let done = |_: &mut (AddressRelease, oneshot::Sender<()>)| {
             needed.next().is_none_or(|w| w.iter().all(written))
         };

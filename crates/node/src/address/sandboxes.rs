@@ -33,11 +33,12 @@ pub fn default_netns_dirs() -> Vec<PathBuf> {
 /// Whether a sandbox still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxLiveness {
-    /// The network namespace exists at the path in the journal.
+    /// The network namespace exists at the path in the sandbox journal.
     Alive,
     /// The network namespace certainly no longer exists.
     Gone,
-    /// The path does not exist and its directory contains no namespace at all. A mount may be missing.
+    /// The path in the journal does not exist, and its directory contains no namespace at all. A mount may be
+    /// missing.
     Missing,
     /// The path in the journal does not prove whether the namespace still exists.
     Unknown,
@@ -88,8 +89,8 @@ impl Sandboxes {
         Ok(sandboxes)
     }
 
-    /// Whether every sandbox of the container is gone, judged by the journals only. Returns `None` if the container
-    /// has no journal. `has_pod` says whether the API server lists the pod on this node.
+    /// Whether every sandbox of the container is gone, judged by the sandbox journals only. Returns `None` if
+    /// the container has no journal. `has_pod` says whether the API server lists the pod on this node.
     pub fn is_gone(&self, container: &str, has_pod: bool) -> Option<bool> {
         if self.has_unidentified || self.unreadable.contains(container) {
             return Some(false);
@@ -102,7 +103,8 @@ impl Sandboxes {
         self.by_container.get(container).map(|known| known.iter().all(is_gone))
     }
 
-    /// Journals of sandboxes that have all their interfaces and are not known to be gone. They own their addresses.
+    /// Journals of the sandboxes that have all their interfaces and are not known to be gone. The addresses
+    /// in them are in use.
     pub fn attached_journals(&self) -> impl Iterator<Item = &Journal> {
         let may_run = |sandbox: &&JournaledSandbox| {
             sandbox.journal.attached
@@ -127,8 +129,9 @@ fn liveness(
     classify(journal.netns_id, found, netns_dir.map(|netns_dir| populated.contains(netns_dir)))
 }
 
-/// Compares the namespace in the journal (`own`) with the one found at its path. `populated` says whether the
-/// runtime directory of the path contains any namespace; `None` if the path is not in such a directory.
+/// Compares the network namespace in the journal (`own`) with the one found at its path. `populated` is
+/// `None` if the path is not in a runtime directory. Otherwise it says whether that directory contains at
+/// least one namespace.
 fn classify(
     own: NetnsId,
     found: Result<NetnsId, ferroband_kernel::Error>,
@@ -148,8 +151,8 @@ fn open_namespaces(netns_dir: &Path) -> impl Iterator<Item = Netns> {
     files.filter_map(|file| Netns::open(file.path()).ok())
 }
 
-/// Returns those of `addresses` that are on an interface in a network namespace of `netns_dirs`. Returns `None` if
-/// there is no namespace or one of them cannot be inspected.
+/// Returns those of `addresses` that are on an interface in a network namespace in `netns_dirs`. Returns
+/// `None` if these directories contain no namespace, or one that cannot be inspected.
 pub fn addresses_in_use(addresses: &BTreeSet<IpAddr>, netns_dirs: &[PathBuf]) -> Option<BTreeSet<IpAddr>> {
     let (mut used, mut visited) = (BTreeSet::new(), BTreeSet::new());
     for netns in netns_dirs.iter().flat_map(|netns_dir| open_namespaces(netns_dir)) {

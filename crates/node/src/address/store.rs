@@ -10,7 +10,7 @@ use ferroband_daemon::addresses::{block_from_object, block_to_object};
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use std::future::Future;
 
-/// Why reading or writing an address block failed, or may have failed.
+/// Why reading or writing an address block failed or may have failed.
 #[derive(Debug)]
 pub enum BlockStoreError {
     /// The object is not at the version that the write expected.

@@ -14,8 +14,8 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-/// An in-memory block store with a delay per call and injected failures. The version of a block is the total number
-/// of writes.
+/// An in-memory block store with a delay per call and injected failures. The version of a block is the number
+/// of writes to the whole store when the block was written.
 #[derive(Default)]
 struct FlakyBlockStore {
     blocks: Mutex<BTreeMap<String, (IpBlock, ResourceVersion)>>,
@@ -294,7 +294,8 @@ fn list_older_than_an_own_write_does_not_hide_it() {
     cache.add_listed(block(false), ResourceVersion("5".into()));
     cache.finish_list();
     assert_eq!(used(&cache), 1);
-    // Once the watch has delivered the write, a later list without the block removes it from the cache.
+    // Once the watch has delivered the write, the next complete listing without the block must remove it from
+    // the cache.
     cache.apply_watched(block(true), ResourceVersion("9".into()));
     cache.begin_list();
     cache.finish_list();

@@ -19,7 +19,8 @@ const CHECKPOINT: &str = "kubelet_internal_checkpoint";
 /// Maps (resource name, device id) to the UID of the pod that holds the device.
 pub type HeldDevices = BTreeMap<(String, String), String>;
 
-/// Reads the checkpoint in the device plugin directory; `None` if it is missing or unreadable.
+/// Reads the checkpoint file in the device plugin directory `dir`. Returns `None` if it is missing or cannot
+/// be parsed.
 pub fn read_checkpoint(dir: &Path) -> Option<HeldDevices> {
     let text = fs::read_to_string(dir.join(CHECKPOINT)).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
@@ -44,16 +45,16 @@ const STALE_AFTER: Duration = Duration::from_secs(30);
 /// Finds checkpoint entries of pods that are gone.
 ///
 /// The kubelet cleans its checkpoint only when it allocates devices the next time, which may be never. The
-/// PodResources API is accurate, except while the kubelet starts. An entry therefore counts until the API has not
-/// listed it for a while.
+/// PodResources API is accurate, except while the kubelet starts. An entry therefore becomes
+/// stale only after the API has not listed it for `STALE_AFTER`.
 #[derive(Debug, Default)]
 pub struct StaleCheckpointEntries {
     missing_since: BTreeMap<(String, String), Instant>,
 }
 
 impl StaleCheckpointEntries {
-    /// Removes stale entries from `held`. `reported` are the (resource name, device id) pairs from the PodResources
-    /// API; `None` if the kubelet does not answer.
+    /// Removes stale entries from `held`. `reported` are the (resource name, device id) pairs from the
+    /// PodResources API, or `None` if the kubelet does not answer.
     pub fn remove_stale(
         &mut self,
         held: &mut HeldDevices,

@@ -10,9 +10,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Advertises the pools of `state` to the kubelet until `stop`. A resource stays registered once it was advertised,
-/// with no devices if necessary. Otherwise the kubelet would treat its devices as lost. `registered` is `true` while
-/// all resources are registered.
+/// Advertises the pools of `state` to the kubelet until `stop`. A resource that was advertised once stays
+/// registered, even if it has no devices any more. Otherwise the kubelet would treat its devices as lost.
+/// `registered` is `true` while all resources are registered.
 pub async fn run_device_plugins(
     kubelet: KubeletDir,
     mut state: watch::Receiver<Arc<DeviceState>>,

@@ -1,4 +1,4 @@
-//! The devices of this node that are advertised to the kubelet, kept current.
+//! Keeps the state of this node's devices current. The devices in it are advertised to the kubelet.
 
 use super::{
     checkpoint::{HeldDevices, StaleCheckpointEntries, read_checkpoint},
@@ -22,7 +22,8 @@ use tokio::{sync::watch, task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Interval at which the kubelet's checkpoint is read while a device waits for its pod to end.
+/// Interval at which the kubelet's checkpoint is read while a pod may still hold a device that is no longer
+/// in its pool.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The hardware inventory and the pools of this node with their devices.
@@ -30,7 +31,7 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 pub struct DeviceState {
     pub inventory: Arc<Inventory>,
     pub pools: Vec<AdvertisedPool>,
-    /// Problems found in the configuration files and when devices were assigned to pools.
+    /// Problems in the configuration files, and problems found while devices were assigned to pools.
     pub problems: Vec<PoolProblem>,
     /// `false` until the hardware has been read for the first time.
     pub initialized: bool,
@@ -43,10 +44,10 @@ impl DeviceState {
     }
 }
 
-/// Devices allocated since this process started. Used while the kubelet's checkpoint cannot be read.
+/// Devices allocated since this process started. Used if the kubelet's checkpoint cannot be read.
 pub type AllocatedDevices = Arc<Mutex<HeldDevices>>;
 
-/// Updates the device state whenever hardware or configuration change, until `stop`.
+/// Updates the device state whenever the hardware or the configuration changes, until `stop`.
 pub async fn run_device_state(
     mut configured: watch::Receiver<Arc<PoolConfig>>,
     mut inventory: watch::Receiver<Arc<Inventory>>,

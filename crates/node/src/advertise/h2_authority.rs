@@ -26,7 +26,7 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 /// Index of `:authority` in the HPACK static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
-/// HPACK string literal: nine bytes, not Huffman-encoded.
+/// The string `localhost` as an HPACK literal: its length of nine bytes, without Huffman encoding.
 const LOCALHOST: &[u8] = b"\x09localhost";
 
 /// A connection that replaces the `:authority` of every request with localhost.
@@ -159,8 +159,8 @@ fn rewrite_authority(frame: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Decodes the integer at position `at` with a prefix of `bits` bits (RFC 7541, 5.1). Returns the integer and the
-/// position after it.
+/// Decodes the HPACK integer at position `at`, whose prefix has `bits` bits (RFC 7541, 5.1). Returns the
+/// integer and the position after it.
 fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> {
     let most = (1usize << bits) - 1;
     let mut value = usize::from(*block.get(at)?) & most;
@@ -179,8 +179,8 @@ fn decode_integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> 
     Some((value, next))
 }
 
-/// Returns the position after the string at `at`. The first bit of the string only selects the encoding (RFC 7541,
-/// 5.2).
+/// Returns the position after the HPACK string at `at`. The first bit of the string selects its encoding and
+/// does not matter here (RFC 7541, 5.2).
 fn string_end(block: &[u8], at: usize) -> Option<usize> {
     let (length, start) = decode_integer(block, at, 7)?;
     start.checked_add(length)

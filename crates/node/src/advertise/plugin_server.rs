@@ -110,7 +110,8 @@ impl PluginServer {
         Ok(())
     }
 
-    /// Waits for the plugin watcher to find the socket. Returns when the socket is gone or the kubelet rejected it.
+    /// Waits for the plugin watcher to find the socket. Returns when the socket is gone or the kubelet has
+    /// rejected the registration.
     pub(super) async fn wait_for_watcher(
         &self,
         dir: &mut WatchedDir,
@@ -123,8 +124,8 @@ impl PluginServer {
                 Some(true) => {
                     registered.send_replace(true);
                 }
-                // `WatcherRegistration` has logged the reason. After a pause, the caller creates a new socket,
-                // which the watcher tries again.
+                // `WatcherRegistration` has logged the reason. After a pause, the caller creates a new
+                // socket, so that the watcher tries again.
                 Some(false) => {
                     tokio::time::sleep(RETRY_PAUSE).await;
                     break;
@@ -166,8 +167,8 @@ impl PluginServer {
 
     pub(super) async fn shut_down(self) {
         self.stop.cancel();
-        // The token ends all ListAndWatch streams. A client that keeps its connection open must not block the
-        // shutdown.
+        // Cancelling `stop` ends all ListAndWatch streams. A client that keeps its connection open must not
+        // block the shutdown.
         let mut server = self.server;
         match timeout(RETRY_PAUSE, &mut server).await {
             Ok(Ok(Err(e))) => {

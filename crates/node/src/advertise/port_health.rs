@@ -53,7 +53,8 @@ impl PortHealth {
         self.functions.get(pci).is_none_or(|entry| entry.reported_up)
     }
 
-    /// Returns when the reported health changes next if the port states stay as they are; `None` if it does not.
+    /// Returns when the reported health of a port changes next, provided that the port states stay as they
+    /// are. Returns `None` if no change is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |entry: &PortHealthEntry| {
             entry.differs_since.map(|since| since + if entry.reported_up { DOWN_DELAY } else { UP_DELAY })

@@ -22,7 +22,7 @@ pub struct ResourcePlugin {
     pub resource: String,
     pub state: watch::Receiver<Arc<DeviceState>>,
     pub allocator: Arc<ContainerAllocator>,
-    /// Record to which this plugin adds every device that it allocates.
+    /// Devices allocated since this process started. The plugin adds every device that it allocates.
     pub allocated: AllocatedDevices,
     /// Ends the ListAndWatch streams when the server shuts down.
     pub stop: CancellationToken,
@@ -65,7 +65,7 @@ impl DevicePlugin for ResourcePlugin {
                 let resource = resource.clone();
                 move |state| list_response(&resource, &state)
             })
-            // Most state changes do not change the list, so only a changed list is sent.
+            // Most state changes do not change the device list, so only a changed device list is sent.
             .filter_map(move |list| {
                 let new = last.as_ref() != Some(&list);
                 if new {
@@ -123,8 +123,8 @@ impl DevicePlugin for ResourcePlugin {
             let state = self.state.borrow().clone();
             let advertised = state.pool(&self.resource);
             let devices = advertised.map(|advertised| advertised.devices.as_slice()).unwrap_or_default();
-            // A terminating device may still be held by a pod. The kubelet may request it before it has received
-            // the list that marks it as unhealthy.
+            // A terminating device may still be held by a pod. The kubelet may request it before it has
+            // received the device list that marks it as unhealthy.
             let usable = |id: &&String| devices.iter().any(|device| device.id == **id && device.healthy);
             if let Some(id) = ids.iter().find(|id| !usable(id)) {
                 return Err(Status::not_found(format!(

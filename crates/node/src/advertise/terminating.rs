@@ -1,7 +1,7 @@
 //! Devices that are no longer in a pool but may still be held by a pod.
 //!
-//! A changed configuration or recreated virtual functions must not make the kubelet forget what a running pod holds.
-//! Such a device stays in the list as unhealthy, so that no other pod gets it.
+//! A changed configuration or recreated virtual functions must not make the kubelet forget what a running pod
+//! holds. Such a device stays in the device list of the kubelet as unhealthy, so that no other pod gets it.
 
 use super::checkpoint::HeldDevices;
 use crate::pools::{AdvertisedDevice, AdvertisedPool, DevicePool, DevicePoolKind};
@@ -30,8 +30,8 @@ struct RetainedDevice {
 }
 
 impl TerminatingDevices {
-    /// Adds terminating devices to `pools` as unhealthy, and marks devices as unhealthy that a pod holds under
-    /// another resource according to `held`.
+    /// Adds the terminating devices to `pools` as unhealthy. Also marks a device as unhealthy if a pod holds
+    /// it under another resource name, according to `held`.
     pub fn apply(&mut self, pools: &mut Vec<AdvertisedPool>, held: &HeldDevices, now: Instant) {
         self.pending = false;
         for advertised in pools.iter_mut() {
@@ -73,8 +73,8 @@ impl TerminatingDevices {
         }
     }
 
-    /// Whether at least one device is terminating, or unhealthy because a pod holds it under another
-    /// resource.
+    /// Whether at least one device is terminating, or is unhealthy because a pod holds it under another
+    /// resource name.
     pub fn is_pending(&self) -> bool {
         self.pending
     }

@@ -110,7 +110,7 @@ async fn next_list(list: &mut Streaming<ListAndWatchResponse>) -> Vec<(String, S
     message.unwrap().unwrap().devices.into_iter().map(|device| (device.id, device.health)).collect()
 }
 
-/// Waits for the next list and returns the ids of its healthy devices.
+/// Waits for the next device list that the plugin sends, and returns the ids of its healthy devices.
 async fn next_healthy(list: &mut Streaming<ListAndWatchResponse>) -> Vec<String> {
     next_list(list).await.into_iter().filter(|(_, health)| health == "Healthy").map(|(id, _)| id).collect()
 }
@@ -224,8 +224,8 @@ async fn resource_is_registered_with_the_first_device_and_the_list_follows() {
     let mut list = plugin.list_and_watch(Empty {}).await.unwrap().into_inner();
     assert_eq!(next_list(&mut list).await.len(), 1);
 
-    // A second RDMA device does not change the list, because the pool has one device for the whole node. Removing
-    // all RDMA devices empties it.
+    // A second RDMA device does not change the device list, because the pool has one device for the whole
+    // node. Removing all RDMA devices must empty the list.
     fixture.inventory.send_replace(inventory(&["uverbs0", "uverbs1"]));
     fixture.inventory.send_replace(Arc::default());
     assert!(next_list(&mut list).await.is_empty());

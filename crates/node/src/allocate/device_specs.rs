@@ -7,7 +7,7 @@ use std::path::Path;
 const CONTAINER_DIR: &str = "/dev/infiniband";
 
 pub const READ_WRITE: &str = "rw";
-/// Read, write and mknod, as the upstream shared device plugin grants.
+/// Permission to read, write and create (mknod) a device file, as the upstream shared device plugin grants.
 pub const READ_WRITE_MKNOD: &str = "rwm";
 
 /// Returns the specification that passes the RDMA device file `host` to the container at its usual path.
@@ -30,7 +30,7 @@ pub fn device_spec(path: &str, host: &Path, permissions: &str) -> Option<DeviceS
     })
 }
 
-/// Adds the device files whose host path is not in the list yet.
+/// Adds those device files of `more` to `list` whose host path is not in `list` yet.
 pub fn add_missing(list: &mut Vec<DeviceSpec>, more: impl IntoIterator<Item = DeviceSpec>) {
     for spec in more {
         if !list.iter().any(|existing| existing.host_path == spec.host_path) {

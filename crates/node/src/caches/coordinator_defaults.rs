@@ -44,7 +44,7 @@ const SPEC_FIELDS: [&str; 11] = [
     "vethMTU",
 ];
 
-/// Caches of the objects from which the defaults are taken.
+/// Caches of the objects from which the defaults of the coordinator plugin are taken.
 #[derive(Clone, Default)]
 pub struct CoordinatorDefaults {
     coordinators: Arc<WatchCache<Map<String, Value>>>,
@@ -76,7 +76,8 @@ impl CoordinatorDefaults {
         .await;
     }
 
-    /// Reads the pod CIDRs from the Node object once, and retries until that succeeds. Never returns.
+    /// Reads the pod CIDRs from the Node object, retrying until one attempt succeeds. Never returns, even
+    /// after success.
     pub async fn read_pod_cidrs(self, client: Client, node: String) {
         let api: Api<Node> = Api::all(client);
         loop {

@@ -3,7 +3,7 @@
 //! | cache | objects | used for |
 //! |---|---|---|
 //! | pods | metadata of this node's pods | network annotation, UID |
-//! | networks | all network attachment definitions | any pod may reference any of them |
+//! | networks | all network attachment definitions | networks that pods reference, in any namespace |
 //! | spiderpool | pools and reservations, metadata of namespaces and of this node | Spiderpool's pool selection |
 //! | coordinator_defaults | SpiderCoordinator, ServiceCIDRs | routes of pods through their node |
 //! | whereabouts_records | IPPools of Whereabouts | addresses that Whereabouts assigned |

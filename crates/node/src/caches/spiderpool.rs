@@ -224,11 +224,11 @@ impl PoolSelectionInput {
     }
 }
 
-/// An interface of a pod; the owned form of [`PodNic`].
+/// An interface of a pod. It owns its strings, which [`PodNic`] borrows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpiderpoolInterface {
     pub name: String,
-    /// Index among the pod's interfaces; the default network's interface is 0.
+    /// Index of the interface among the pod's interfaces. The interface of the default network has index 0.
     pub position: usize,
     pub network: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Addresses recorded by Whereabouts itself, which Ferroband never assigns.
+//! Addresses in IPPools that Whereabouts manages. Ferroband never assigns these addresses.
 
 use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::api_call::{ApiFailure, classify, with_timeout};
@@ -15,7 +15,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tracing::info;
 
-/// Cache of the addresses in IPPool objects that Whereabouts wrote, not Ferroband.
+/// Cache of the allocated addresses in IPPool objects. IPPools that Ferroband writes are left out.
 #[derive(Clone)]
 pub struct WhereaboutsRecords {
     cache: Arc<WatchCache<Vec<(IpSpace, IpAddr)>>>,
@@ -32,7 +32,7 @@ impl WhereaboutsRecords {
         &self.cache
     }
 
-    /// All recorded addresses with their IP spaces.
+    /// Returns all addresses that Whereabouts has allocated, with their IP spaces.
     pub fn recorded_addresses(&self) -> Vec<(IpSpace, IpAddr)> {
         self.cache.list().into_iter().flat_map(|(_, addresses)| addresses.as_ref().clone()).collect()
     }

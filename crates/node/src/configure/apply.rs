@@ -1,5 +1,5 @@
-//! Applies planned changes to an adapter. If the daemon is killed between two steps, the next pass plans the
-//! remaining ones.
+//! Applies planned changes to an adapter. If the daemon is killed between two changes, the next configuration
+//! pass plans the remaining changes.
 
 use super::{
     due::{AdapterChanges, VfChanges, VfDriver},
@@ -13,8 +13,8 @@ use ferroband_kernel::{
 use ferroband_model::PciAddress;
 use tracing::info;
 
-/// Applies the changes to one adapter. Blocks for seconds when functions are created: do not call on a thread of the
-/// async runtime.
+/// Applies the changes to one adapter. Creating functions blocks for seconds, so do not call this on a thread
+/// of the async runtime.
 pub fn apply(
     hardware: &dyn Hardware,
     original_states: &OriginalStateStore,

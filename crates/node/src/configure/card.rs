@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwarePlan {
     pub set: BTreeMap<String, String>,
-    /// Whether the desired settings only take effect after a reboot.
+    /// Whether a reboot is needed before the desired settings take effect.
     pub needs_reboot: bool,
 }
 
@@ -32,8 +32,8 @@ pub fn needs_firmware(ports: &[CardPort<'_>]) -> bool {
     })
 }
 
-/// Plans the changes to the current `settings` that the desired configuration of all ports needs. Returns a
-/// fault if the firmware does not support them.
+/// Plans the changes to `settings`, the current firmware settings, that the desired configuration of all
+/// ports needs. Returns a fault if the firmware does not support them.
 pub fn plan_firmware(ports: &[CardPort<'_>], settings: &FirmwareSettings) -> Result<FirmwarePlan, Fault> {
     let mut plan = FirmwarePlan::default();
     let desired_ports = || ports.iter().filter_map(|(adapter, desired)| Some((*adapter, (*desired)?)));

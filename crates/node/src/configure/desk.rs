@@ -59,7 +59,7 @@ pub struct ConfigurationPass {
     /// `ready`.
     pub holders: Vec<VfHolder>,
     pub faults: Vec<Fault>,
-    /// Settings that only take effect after a reboot, described for messages.
+    /// Descriptions of the settings that take effect only after a reboot, for messages.
     pub reboot: Vec<String>,
 }
 
@@ -146,8 +146,8 @@ impl Configurator {
         held::read_holder_uids(&self.device_plugins_dir).map(|uids| held::running_holders(&uids, &self.pods))
     }
 
-    /// Publishes the pools of the functions that are ready. Returns whether a `disrupted` function was advertised
-    /// until now.
+    /// Publishes the pools of the functions that are ready. Returns whether at least one function in
+    /// `disrupted` was advertised until now.
     fn publish_pools(
         &self,
         desired: &DesiredNodeConfig,
@@ -168,8 +168,8 @@ impl Configurator {
         withdrawn
     }
 
-    /// Applies changes and observes the hardware again until no change is ready or one fails. Returns the last pass
-    /// and the failures.
+    /// Applies changes and observes the hardware again until no change is ready or a change fails. Returns
+    /// the result of the last comparison, and the failures.
     pub fn converge(&self, desired: &DesiredNodeConfig) -> Result<(ConfigurationPass, Vec<Fault>), Error> {
         let mut pass = self.prepare(desired)?;
         let mut failures = Vec::new();

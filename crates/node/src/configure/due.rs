@@ -9,7 +9,7 @@ use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_model::{Fault, FaultCode, Guid, LinkLayer, PciAddress};
 use std::collections::BTreeSet;
 
-/// Drivers that give a function to user space.
+/// Kernel drivers that let user-space programs access a function directly.
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 
 /// Changes to an adapter, in the order in which they are applied.
@@ -25,7 +25,7 @@ pub struct AdapterChanges {
     pub mtu: Option<u32>,
     /// Set the adapter's interface up (`true`) or down.
     pub up: Option<bool>,
-    /// Remove the record of the original state, because it is restored.
+    /// Remove the saved original state, because nothing is left to restore.
     pub remove_original_state: bool,
     /// Virtual functions that no pod may hold during the change.
     pub disrupted_vfs: BTreeSet<PciAddress>,
@@ -42,7 +42,7 @@ pub struct VfChanges {
     pub set_link_auto: bool,
     /// Unbind the current driver and bind this one.
     pub rebind: Option<VfDriver>,
-    /// Set the MTU of the interface: its name and the MTU.
+    /// Set the MTU of an interface of the function. The tuple contains the interface name and the MTU.
     pub mtu: Option<(String, u32)>,
 }
 
@@ -77,8 +77,8 @@ pub fn plan_changes(
     }
 }
 
-/// Plans the next step back to the original state: the number of functions first, then MTU and link state, and
-/// finally the removal of the record.
+/// Plans the next step back to the original state: the number of functions first, then MTU and link state,
+/// and finally the removal of the saved original state.
 fn plan_restore(adapter: &ObservedAdapter, original: &AdapterOriginalState) -> AdapterChanges {
     let mut changes = AdapterChanges::default();
     let current_count = vf_count(adapter);

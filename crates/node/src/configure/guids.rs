@@ -31,7 +31,7 @@ pub struct DerivedGuids {
     pub cluster: String,
     /// Node name, used for adapters without a GUID.
     pub node: String,
-    /// Takes precedence over derived GUIDs; `None` if the file does not exist.
+    /// GUID file, which takes precedence over derived GUIDs. `None` if it does not exist.
     pub guid_file: Option<GuidFile>,
 }
 
@@ -48,8 +48,8 @@ impl GuidSource for DerivedGuids {
     }
 }
 
-/// Claims one GUID per function from the administrator's range and keeps it. If the operator's GUID file exists,
-/// GUIDs are taken from the file instead.
+/// Claims one GUID per function from the administrator's GUID range, and keeps it for that function. If the
+/// operator's GUID file exists, GUIDs are taken from the file instead.
 pub struct PooledGuids {
     claims: GuidClaimClient,
     slice: ClusterSlice,

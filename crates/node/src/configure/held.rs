@@ -1,4 +1,5 @@
-//! Finds the pods that hold virtual functions: those in the kubelet's checkpoint that still exist.
+//! Finds the pods that hold virtual functions. These are the pods in the kubelet's checkpoint that still
+//! exist.
 
 use crate::{advertise, caches::PodOwner};
 use ferroband_api::sriov::VfHolder;
@@ -12,7 +13,8 @@ use std::{
 /// UIDs of the pods that hold each function.
 pub type HolderUids = BTreeMap<PciAddress, BTreeSet<String>>;
 
-/// Reads the checkpoint in the device plugin directory; `None` if it exists but cannot be parsed.
+/// Reads the kubelet's checkpoint in the device plugin directory `dir`. Returns `None` if it exists but
+/// cannot be parsed.
 pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
     let mut uids = HolderUids::new();
     match advertise::read_checkpoint(dir) {

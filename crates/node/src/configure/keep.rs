@@ -39,7 +39,7 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const STATUS_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the watch cache may take to show a status that was just written.
 const CACHE_LAG: Duration = Duration::from_secs(5);
-/// First and longest pause after a failure. Each failure doubles the pause.
+/// Initial and maximum pause after a failed configuration pass. Each failure doubles the pause.
 const MIN_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
@@ -156,7 +156,7 @@ struct NodeStateReconciler {
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
-    /// Time and content of the last status update; `None` before the first.
+    /// Time and content of the last status update; `None` before the first update.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
@@ -224,8 +224,8 @@ impl NodeStateReconciler {
         })
     }
 
-    /// Reboots the node if a change needs it, the policy allows it and the node is drained. Returns whether a
-    /// reboot is pending. If no reboot is possible, adds a fault to `failures`.
+    /// Reboots the node if a change needs a reboot, the policy allows reboots and the node is drained.
+    /// Returns whether a reboot is pending. If no reboot is possible, adds a fault to `failures`.
     fn request_reboot(
         &self,
         state: &SriovNetworkNodeState,

@@ -1,4 +1,4 @@
-//! Builds the device pools of policies from the functions that are ready.
+//! Builds the device pools of SR-IOV policies from the virtual functions that are ready.
 
 use super::{
     GuidSource, ObservedNode,

@@ -20,7 +20,7 @@ pub enum RebootStatus {
     Ineffective,
 }
 
-/// A file that records the configuration and the boot ID of the last requested reboot.
+/// A file that records the hash of the desired configuration and the boot ID for the last requested reboot.
 #[derive(Clone, Debug)]
 pub struct RebootLog {
     path: PathBuf,

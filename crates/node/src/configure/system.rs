@@ -22,7 +22,7 @@ const MODPROBE_CONF: &str = "etc/modprobe.d/ferroband.conf";
 /// Result of applying the node-wide settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemChanges {
-    /// Settings that only take effect after a reboot, described for messages.
+    /// Descriptions of the settings that take effect only after a reboot, for messages.
     pub reboot: Vec<String>,
     pub faults: Vec<Fault>,
 }
@@ -149,7 +149,8 @@ fn apply_rdma_mode(
     }
     match hardware.set_rdma_netns_mode(desired) {
         Ok(()) => info!(mode = %desired, "changed the RDMA namespace mode"),
-        // The kernel refuses while other network namespaces exist. The options written above apply at the next boot.
+        // The kernel refuses to change the mode while other network namespaces exist. The options written
+        // above apply at the next boot.
         Err(e) if e.errno() == Some(Errno::EBUSY) => changes.reboot.push(format!("RDMA mode {desired}")),
         Err(e) => changes.faults.push(e.fault()),
     }

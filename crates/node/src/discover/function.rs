@@ -23,8 +23,8 @@ pub struct InventoryFunction {
     /// NUMA node; `None` if the firmware does not report it.
     pub numa: Option<u32>,
     pub acpi_index: Option<String>,
-    /// Path from the root complex, such as `pci0000:80`, followed by the addresses of the bridges above the
-    /// function.
+    /// Location in the PCI tree: the root complex, for example `pci0000:80`, followed by the addresses of the
+    /// bridges above the function.
     pub path: Vec<String>,
     /// PCI address of the physical function; `None` unless this is a virtual function.
     pub pf: Option<String>,

@@ -1,4 +1,4 @@
-//! Events of possible hardware changes, from the kernel or from simulated hardware.
+//! Notifications of possible hardware changes, from the kernel or from simulated hardware.
 
 use crate::error::error_chain;
 use ferroband_kernel::{Hardware, HardwareEvent, HardwareWatch};
@@ -54,7 +54,7 @@ impl DiscoveryEvents {
         self.0.is_none()
     }
 
-    /// Waits for the next event, forever if events are unavailable. Cancel safe.
+    /// Waits for the next event. Never returns if events are unavailable. Cancel safe.
     pub async fn next(&mut self) -> DiscoveryEvent {
         let Some(receiver) = &mut self.0 else { return pending().await };
         match receiver.recv().await {
@@ -66,8 +66,8 @@ impl DiscoveryEvents {
         }
     }
 
-    /// Waits until no event arrives for `QUIET_PERIOD`, at most `MAX_SETTLE_TIME`. Returns the greatest event that
-    /// arrived; `None` if there was none.
+    /// Waits until no event arrives for `QUIET_PERIOD`, at most `MAX_SETTLE_TIME`. Returns the greatest event
+    /// that arrived, or `None` if no event arrived.
     pub async fn wait_quiet(&mut self) -> Option<DiscoveryEvent> {
         let begin = Instant::now();
         let mut latest = None;

@@ -200,8 +200,8 @@ impl From<infiniband::SysfsPort> for InventoryPort {
 }
 
 impl DeviceFile {
-    /// Returns the device file if it exists in `dir`, because sysfs lists files before udev creates them. Returns
-    /// `None` for the file of the connection manager, which is not part of a device.
+    /// Returns the device file if it exists in `dir`. It may not exist yet, because sysfs lists a file before
+    /// udev creates it. Returns `None` for the file of the connection manager, which is not part of a device.
     fn existing(dir: &Path, file: &CharDevice) -> Option<Self> {
         let role = match file.role {
             CharDeviceRole::Verbs => DeviceFileRole::Verbs,

@@ -37,8 +37,9 @@ impl DiscoveryRoots {
         summary
     }
 
-    /// Returns an even cheaper summary of what the kernel sends no event for: the states of physical ports and the
-    /// RDMA namespace mode. Ports of virtual functions are skipped, because they depend on the physical port.
+    /// Returns an even cheaper summary, only of state whose changes cause no kernel event: the states of
+    /// physical ports and the RDMA namespace mode. Ports of virtual functions are skipped, because they
+    /// depend on the physical port.
     pub fn port_fingerprint(&self) -> Vec<String> {
         let mut summary = self.port_states(|device| !device.join("device/physfn").exists());
         summary.extend(self.netns_mode());

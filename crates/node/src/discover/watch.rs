@@ -23,15 +23,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// Interval at which the hardware summary is checked without an event, because events may be lost.
+/// Interval at which the hardware fingerprint is compared even without an event, because events may be lost.
 const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval at which the hardware summary is checked if there are no kernel events. Files in sysfs cannot be
-/// watched.
+/// Interval at which the hardware fingerprint is compared if kernel events are unavailable. Files in sysfs
+/// cannot be watched.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval at which port states are read. The kernel reports them only as the carrier of an interface, which a port
-/// may not have (docs/decisions/0010).
+/// Interval at which port states are read. The kernel reports a port state only as the carrier of the port's
+/// interface, and a port may have no interface (docs/decisions/0010).
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum interval of full reads, because P_Key tables and LIDs change without an event.
+/// Maximum interval between full reads of the inventory, because P_Key tables and LIDs change without an
+/// event.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Reads the inventory on a thread that may block.
@@ -72,8 +73,8 @@ impl InventoryWatcher {
             if self.device_dir_watch.is_none() {
                 self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
             }
-            // Take the summaries of hardware and ports before the full read, so that changes during the read
-            // are not missed.
+            // Take the fingerprints of hardware and ports before the full read, so that changes during the
+            // read are not missed.
             let (summary, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
             match read_inventory(self.roots.clone()).await {
                 Ok(current) => {
@@ -93,7 +94,8 @@ impl InventoryWatcher {
         }
     }
 
-    /// Waits until an event or a changed summary requires a full read, at most `FULL_READ_INTERVAL`.
+    /// Waits until an event or a changed fingerprint requires a full read of the inventory, at most
+    /// `FULL_READ_INTERVAL`.
     async fn wait_for_change(&mut self, summary: &[String], ports: &[String]) -> Result<(), Error> {
         let begin = Instant::now();
         let mut states = interval(PORT_INTERVAL);
@@ -150,8 +152,8 @@ fn interval(pause: Duration) -> time::Interval {
     ticks
 }
 
-/// Waits for a change in the directory of device files. Returns whether `dir_watch` is still valid. Without a
-/// watch, waits until the directory exists and returns `false`.
+/// Waits for a change in the directory of device files. Returns whether `dir_watch` is still valid. If
+/// `dir_watch` is `None`, waits until the directory exists and returns `false`.
 async fn device_dir_changed(path: &Path, dir_watch: Option<&mut WatchedDir>) -> bool {
     match dir_watch {
         Some(dir_watch) => dir_watch.changed().await,

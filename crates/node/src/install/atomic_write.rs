@@ -13,7 +13,7 @@ use std::{
 /// binary of a running program can be replaced this way: the process keeps the old file until it ends.
 pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Result<(), Error> {
     let temporary = temporary_path(path);
-    // Removes the temporary file of a daemon that was killed before it renamed the file.
+    // A daemon that was killed before the rename has left its temporary file, which is removed here.
     match fs::remove_file(&temporary) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
             return Err(Error::File { action: "remove", path: temporary, source });

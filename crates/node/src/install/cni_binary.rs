@@ -74,7 +74,7 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lists the aliases in `folder`, each with the saved foreign binary that it replaced.
+/// Lists the aliases in `folder`. Each comes with the saved foreign binary that it replaced, if there is one.
 pub(super) fn list_aliases(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, Error> {
     let failed = |source| Error::File { action: "list", path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {

@@ -18,11 +18,12 @@ use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Name of our CNI configuration file. Container runtimes use the file that sorts first.
+/// Name of our CNI configuration file. Container runtimes use the file whose name sorts first.
 pub const CONFLIST: &str = "00-ferroband.conflist";
-/// Lowest `cniVersion` of our configuration. Results of default networks with an older version are converted.
+/// Lowest `cniVersion` that our configuration declares. If the default network has an older version, its
+/// results are converted.
 const MIN_CNI_VERSION: CniVersion = CniVersion::V1_0_0;
-/// How often to check the directory without an inotify event, in case one is lost.
+/// How often the CNI configuration directory is checked without an inotify event, in case an event is lost.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Renders the configuration that makes the runtime call Ferroband instead of the network `wrapped`.
@@ -65,8 +66,9 @@ pub async fn keep_conflist(
                         written.send_replace(true);
                     }
                     Err(e) => {
-                        // Our old file is kept. With it, ADDs fail with an error. Without it, the runtime
-                        // would attach pods to the default network only, without an error.
+                        // The existing configuration file of Ferroband is kept. With it, ADDs fail with an
+                        // error. Without it, the runtime would attach pods to the default network only,
+                        // without an error.
                         let problem = e.to_string();
                         if problem != last_problem {
                             warn!(folder = %folder.display(), "{problem}");
@@ -91,14 +93,14 @@ pub async fn keep_conflist(
 async fn sync_conflist(root: &Root, folder: &Path) -> Result<(), Error> {
     let (root, folder) = (root.clone(), folder.to_owned());
     let writing = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
-        // Ferroband is being uninstalled from this node, so the file must not be written again.
+        // Ferroband is being uninstalled from this node, so its CNI configuration must not be written again.
         true => Ok(()),
         false => write_conflist(&folder),
     });
     writing.await.map_err(|e| Error::Task { task: "CNI configuration writer", source: Some(Box::new(e)) })?
 }
 
-/// Writes our configuration file, unless it already has the right content.
+/// Writes Ferroband's CNI configuration file to `folder`, unless the file already has the right content.
 pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
     let wrapped = find_default_network(folder)?;
     let content = render_conflist(&wrapped);

@@ -20,7 +20,8 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
         Ok(inside) => inside.to_owned(),
         Err(_) => path,
     };
-    // Write the marker before anything is removed, so that a running daemon does not reinstall it.
+    // The marker file makes a running daemon stop reinstalling files, so it is written before any file is
+    // removed.
     let run = root.run("ferroband");
     fs::create_dir_all(&run).map_err(|source| Error::File { action: "create", path: run, source })?;
     write_atomically(&uninstall_marker(root), &mut "".as_bytes(), 0o600)?;

@@ -26,7 +26,7 @@ struct PodDevicesCheckpointEntry {
     ids: Option<CheckpointDeviceIds>,
 }
 
-/// Device IDs by NUMA node. The kubelet wrote a flat list before Kubernetes 1.20.
+/// Device IDs of one resource, grouped by NUMA node. Before Kubernetes 1.20, the kubelet wrote a flat list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum CheckpointDeviceIds {
@@ -34,7 +34,8 @@ enum CheckpointDeviceIds {
     Flat(Vec<String>),
 }
 
-/// Parses a checkpoint and returns the devices of the pod with this UID, or none if the pod is not listed.
+/// Parses the kubelet's device checkpoint and returns the devices of the pod with this UID. The result is
+/// empty if the checkpoint does not contain the pod.
 pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> Result<PodDevices, serde_json::Error> {
     let checkpoint: PodDevicesCheckpoint = serde_json::from_slice(text)?;
     let mut devices = PodDevices::default();

@@ -40,9 +40,9 @@ mod wire {
 }
 
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of queries whose caller can continue without an answer.
+/// Timeout of kubelet queries whose caller can continue without an answer.
 const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum size of a response. A `List` response contains every pod of the node.
+/// Maximum size of a response of the kubelet. A `List` response contains every pod of the node.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Reads the devices of pods from this node's kubelet.
@@ -66,8 +66,8 @@ impl PodResourcesClient {
         }
     }
 
-    /// Returns the devices of `pod`; empty if it has none. Reads the checkpoint file only if the socket does
-    /// not exist.
+    /// Returns the devices of `pod`. The result is empty if the pod has none. The kubelet's checkpoint file
+    /// is read only if the PodResources socket does not exist.
     pub async fn pod_devices(&self, pod: &PodRef) -> Result<PodDevices, Error> {
         match self.socket.try_exists() {
             Ok(false) => self.read_checkpoint(pod),
@@ -75,7 +75,8 @@ impl PodResourcesClient {
         }
     }
 
-    /// Lists every allocated device of every pod as (resource, id); `None` if the kubelet does not answer.
+    /// Lists every allocated device of every pod as (resource name, device ID). Returns `None` if the kubelet
+    /// does not answer.
     pub async fn list_allocated_devices(&self) -> Option<BTreeSet<(String, String)>> {
         let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display())).ok()?;
         let channel = endpoint
@@ -127,7 +128,8 @@ impl PodResourcesClient {
     }
 }
 
-/// Queries one pod, or all pods if the kubelet does not support the Get method.
+/// Queries the kubelet for one pod. If the kubelet does not support the Get method, lists all pods and
+/// selects this one.
 async fn query_pod_resources(
     mut client: PodResourcesListerClient<Channel>,
     pod: &PodRef,
@@ -138,8 +140,8 @@ async fn query_pod_resources(
         Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
             return Err(status);
         }
-        // Any other error means that the Get method is unknown or disabled; the code depends on the kubelet's
-        // version.
+        // Any other error means that the Get method is unknown or disabled. Which gRPC status code the
+        // kubelet returns then depends on its version.
         Err(_) => {}
     }
     let pods = client.list(ListPodResourcesRequest {}).await?.into_inner().pod_resources;

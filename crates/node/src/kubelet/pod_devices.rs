@@ -3,7 +3,7 @@
 use super::wire::PodResources;
 use std::collections::{HashMap, VecDeque};
 
-/// Devices of a pod that no network has taken yet, by resource.
+/// Devices of a pod that are not assigned to one of its networks yet, by resource name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDevices(HashMap<String, VecDeque<String>>);
 
@@ -16,7 +16,7 @@ impl PodDevices {
         devices
     }
 
-    /// Appends devices of a resource, after those that it already has.
+    /// Appends devices to those that the pod already has of this resource.
     pub fn add(&mut self, resource: &str, ids: impl IntoIterator<Item = String>) {
         self.0.entry(resource.to_owned()).or_default().extend(ids);
     }

@@ -19,7 +19,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Maximum length of the condition's message. The log contains the complete text.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Keeps the condition of `node` in sync with the problems of the device plugin, forever.
+/// Keeps the `FerrobandDevices` condition of the node `node` in sync with the problems of the device plugin.
+/// Never returns.
 pub async fn keep_condition_current(
     client: Client,
     node: String,

@@ -7,7 +7,7 @@ use std::{
 
 /// Minimum interval between updates of an event whose message has not changed.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
-/// Minimum age of an event before a failure with another message creates a new one. It is shorter than
+/// Minimum age of an event before a failure with another message creates a new event. It is shorter than
 /// [`REPEAT_INTERVAL`], because a new message usually means that someone is fixing the cause.
 const CHANGED_MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a failure that does not recur is remembered. The API server also keeps events for an hour by
@@ -21,7 +21,7 @@ pub type PodFailureKey = (String, String);
 pub enum PodEventAction {
     /// Create an event with this name.
     Create(String),
-    /// Update the event with this name to this count.
+    /// Set the count of the event with this name to this number.
     UpdateCount(String, i32),
     /// Do nothing, because the failure was reported recently.
     Suppress,
@@ -115,8 +115,8 @@ mod tests {
             ]
         );
         assert_eq!(dedup.record(failure("NoParent"), "x", || "e2".into(), at(61)), first("e2"));
-        // A new message of the same failure creates a new event, but only five seconds after the previous
-        // write.
+        // A new message of the same failure must create a new event, but not within five seconds after the
+        // last event of this failure was written.
         let mut changed = |second| dedup.record(failure("NoNetworkFound"), "y", || "e3".into(), at(second));
         assert_eq!(
             (changed(62), changed(66), changed(67)),

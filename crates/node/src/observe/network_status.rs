@@ -36,9 +36,9 @@ impl NetworkStatusWriter {
         Self { client }
     }
 
-    /// Writes the `outcomes` of `plan` to the pod with one PATCH. If `annotation`, the pod's networks
-    /// annotation, is present, the same PATCH adds the fields to it that ib-kubernetes would set, such as the
-    /// GUID.
+    /// Writes the `outcomes` of `plan` to the pod's `network-status` annotation with one PATCH. If the pod
+    /// has a networks annotation, `annotation` contains it, and the same PATCH adds the fields that
+    /// ib-kubernetes would set in it, such as the GUID.
     pub async fn record(
         &self,
         plan: &Plan,
@@ -51,7 +51,7 @@ impl NetworkStatusWriter {
         let Some(patch) = build_patch(plan, pod, outcomes, marked_annotation).map(Patch::Merge) else {
             return Ok(());
         };
-        // With this type, the API server returns only the pod's metadata.
+        // With `PartialObjectMeta`, the API server returns only the pod's metadata.
         let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let until = Instant::now() + WRITE_TIMEOUT;
         loop {
@@ -95,7 +95,7 @@ fn is_contended(error: &kube::Error) -> bool {
     status.code == 409 && !about_uid
 }
 
-/// Builds the patch of the pod's annotations; `None` if no outcome has a status entry.
+/// Builds the patch of the pod's annotations. Returns `None` if `outcomes` yields no `network-status` entry.
 fn build_patch(
     plan: &Plan,
     pod: &PodRef,
@@ -125,8 +125,8 @@ fn build_patch(
     Some(json!({ "metadata": { "uid": pod.uid, "annotations": annotations } }))
 }
 
-/// Returns the networks annotation with the fields that ib-kubernetes would set; `None` if it already has
-/// them. The annotation's networks are the last attachments of the plan.
+/// Returns the networks annotation with the fields that ib-kubernetes would set, or `None` if it already has
+/// them. The networks of the annotation are the last attachments of the plan.
 fn add_ib_kubernetes_marks(
     plan: &Plan,
     pod: &PodRef,
@@ -223,8 +223,9 @@ mod tests {
         );
     }
 
-    /// Writes a status to an API server that answers with these codes in turn and then with 200. Returns the result
-    /// and the number of requests.
+    /// Writes the `network-status` annotation to a fake API server that answers the first requests with
+    /// `answers` (HTTP status code and message) and all others with 200. Returns the result and the number of
+    /// requests.
     async fn record_with_responses(answers: Vec<(u16, &'static str)>) -> (Result<(), Fault>, usize) {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();

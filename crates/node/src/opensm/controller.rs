@@ -20,8 +20,8 @@ const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reconciliation interval on nodes that do not run opensm.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Runs this node's opensm as its SubnetManagerHost object requests, forever. opensm keeps running when the daemon
-/// stops, and the next daemon adopts it.
+/// Runs this node's opensm as the SubnetManagerHost object of the node requests. Never returns. When the
+/// daemon stops, opensm keeps running, and the next daemon adopts it.
 pub async fn run_opensm_controller(
     client: Client,
     node: String,
@@ -40,7 +40,8 @@ pub async fn run_opensm_controller(
             }));
         });
     let keeping = async {
-        // Before the cache is synced, the object seems to be missing, which would stop opensm.
+        // Before the cache is synced, the SubnetManagerHost object seems to be missing, which would stop
+        // opensm.
         cache.wait_synced().await;
         let mut changes = cache.changes();
         let mut supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));

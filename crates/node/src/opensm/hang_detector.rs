@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// How long the fabric may have no master while opensm is idle. A standby takes over within six seconds, and an
 /// opensm that discovers a large fabric is busy.
 const HANG_TIMEOUT: Duration = Duration::from_secs(20);
-/// opensm counts as idle if it uses less CPU time than this within [`HANG_TIMEOUT`]. In clock ticks, of which
-/// the kernel counts a hundred per second.
+/// opensm counts as idle if it uses less CPU time than this within [`HANG_TIMEOUT`]. The unit is clock ticks
+/// of 10 ms.
 const IDLE_TICKS: u64 = 20;
 
 /// Tracks whether the fabric has a master subnet manager while our opensm is running.

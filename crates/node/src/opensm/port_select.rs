@@ -15,12 +15,13 @@ pub struct SmPort {
     pub device: String,
     pub port: u32,
     pub guid: Guid,
-    /// LID of the subnet manager (`sm_lid`) and LID of the port (`lid`); 0 if unset.
+    /// LID of the subnet manager (`sm_lid`) and LID of the port (`lid`). Each is 0 if it is not set.
     pub lids: (u16, u16),
 }
 
-/// Selects the port for a label value: a device (`mlx5_0`), a port of a device (`mlx5_0.2`), or the first port with a
-/// link (empty, `true`). Virtual functions are excluded; a subnet manager needs a physical port.
+/// Selects the port that a value of the label `ferroband.io/subnet-manager` names: a device (`mlx5_0`), a
+/// port of a device (`mlx5_0.2`), or the first port with a link (empty, `true`). Virtual functions are
+/// excluded, because a subnet manager needs a physical port.
 pub fn select_port(root: &Root, label: &str) -> Result<SmPort, String> {
     let devices = infiniband::devices(root).map_err(|error| error.to_string())?;
     let is_virtual = |device: &SysfsRdmaDevice| {

@@ -30,8 +30,8 @@ impl Process {
         })
     }
 
-    /// Lists the processes with our user in our PID namespace. Processes of pods are excluded: they can
-    /// imitate any command line, but they run in other PID namespaces.
+    /// Lists the processes that run as the daemon's user in the daemon's PID namespace. Processes of pods are
+    /// excluded: they can imitate any command line, but they run in other PID namespaces.
     pub fn list_own() -> Vec<Self> {
         let own = fs::read_link("/proc/self/ns/pid").ok();
         let user = fs::metadata("/proc/self").map(|meta| meta.uid()).ok();

@@ -9,7 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// How long opensm may take to start, and to exit before it is killed. It can hang if its port is gone.
+/// How long opensm may take to start, and how long it may take to exit before it is killed. opensm can hang
+/// if its port is gone.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// A running opensm that this or an earlier daemon started.
@@ -70,8 +71,8 @@ impl OpensmHandle {
         self.process.is_alive()
     }
 
-    /// Sends SIGHUP, which makes opensm read the partitions file and sweep. Returns `false` if the process is
-    /// gone.
+    /// Sends SIGHUP, which makes opensm read the partitions file again and sweep the fabric. Returns `false`
+    /// if the process is gone.
     pub fn send_sighup(&self) -> Result<bool, String> {
         self.process.signal(Signal::SIGHUP).map_err(|error| error.to_string())
     }

@@ -33,7 +33,8 @@ impl OpensmProgram {
         self
     }
 
-    /// Path of the partitions file. Everything in it outside our markers belongs to the administrator.
+    /// Path of opensm's partitions file. Its text outside Ferroband's section markers belongs to the
+    /// administrator.
     pub fn partitions_file(&self) -> PathBuf {
         self.folder.join("partitions.conf")
     }
@@ -61,8 +62,8 @@ impl OpensmProgram {
         folders.map(|folder| folder.join(name)).find(|file| file.is_file())
     }
 
-    /// Whether this opensm can manage the ports of virtual functions. Only the binary of such a version
-    /// contains the name of the option.
+    /// Whether this opensm can manage the ports of virtual functions. Only versions that can do so contain
+    /// the option name `virt_enabled` in their binary.
     pub fn supports_virtualization(&self) -> bool {
         let option = b"virt_enabled";
         let text = self.find_executable().and_then(|file| fs::read(file).ok()).unwrap_or_default();

@@ -14,7 +14,7 @@ const SMINFO_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmMaster {
-    /// No subnet manager answers.
+    /// No master subnet manager answers.
     NoMaster,
     /// An opensm that Ferroband runs, on this or another node.
     OwnOpensm,

@@ -23,7 +23,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 /// How long opensm must run before the failure count is reset.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// Delay before SIGHUP is sent a second time. The first signal can be lost if it arrives while opensm sweeps
-/// and has already read the file. The second one costs only a sweep.
+/// and has already read the partitions file. A second signal costs only a sweep.
 const SIGNAL_REPEAT_DELAY: Duration = Duration::from_secs(3);
 const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -31,16 +31,17 @@ const MASTER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 pub struct DesiredOpensm {
     /// Text of Ferroband's section of opensm's partitions file.
     pub members: String,
-    /// Serial number of `members`; 0 if the cluster daemon has not written `members` yet.
+    /// Serial number of this version of `members`; 0 if the cluster daemon has not written `members` yet.
     pub serial: i64,
-    /// Highest serial that opensm may load: all hosts have written it to their partitions files.
+    /// Highest serial number that opensm may load. All hosts have written this version to their partitions
+    /// files.
     pub signal: i64,
     /// Value of the node's label `ferroband.io/subnet-manager`, which selects the port.
     pub port: String,
     /// Port GUIDs of all nodes on which Ferroband runs opensm.
     pub own_ports: BTreeSet<Guid>,
-    /// The serials `written` and `signalled` in the status of the SubnetManagerHost, as this or an earlier
-    /// daemon reported them.
+    /// The serial numbers `written` and `signalled` in the status of the SubnetManagerHost, as this or an
+    /// earlier daemon reported them.
     pub reported: (i64, i64),
 }
 
@@ -187,7 +188,8 @@ impl OpensmSupervisor {
         }
     }
 
-    /// Writes the partitions file if its content differs. Returns whether it had been modified externally.
+    /// Writes the partitions file if its content differs from `desired`. Returns whether the file had been
+    /// modified externally.
     fn write_partitions_file(
         &self,
         desired: &DesiredOpensm,
@@ -198,7 +200,8 @@ impl OpensmSupervisor {
         let (text, changed) = self.file.update_file(&table).map_err(to_problem)?;
         if changed {
             info!(serial = desired.serial, "partitions file written");
-            // Saves a copy of the file. A later daemon restores the copy if it finds the file broken.
+            // Save a copy of the partitions file. A later daemon restores the copy if it finds the file
+            // broken.
             ferroband_partition::opensm::write_partitions_file(&self.good_copy(), &text)
                 .map_err(to_problem)?;
         }
@@ -215,8 +218,8 @@ impl OpensmSupervisor {
         self.program.partitions_file().with_extension("good")
     }
 
-    /// Moves opensm to `port` if it runs on another one, and starts it if it may be started. Checks at
-    /// intervals which subnet manager is master.
+    /// Stops opensm if it runs on a port other than `port`, and starts it on `port` if a start is allowed.
+    /// Checks at intervals which subnet manager is master.
     fn ensure_running(&mut self, port: &SmPort, desired: &DesiredOpensm, now: Instant) {
         if self.process.as_ref().is_some_and(|process| process.port() != Some(port.guid)) {
             info!(device = port.device, port = port.port, "moving opensm to another port");
@@ -273,7 +276,7 @@ impl OpensmSupervisor {
         if self.process.is_none() {
             match OpensmHandle::start(&self.program, port.guid) {
                 Ok(process) => {
-                    // opensm reads the current file when it starts, so it needs no SIGHUP.
+                    // opensm reads the current partitions file when it starts, so it needs no SIGHUP.
                     (self.process, self.running_since, self.signalled) =
                         (Some(process), Some(now), desired.signal);
                     (self.problem, self.repeat_signal_at) = (None, None);
@@ -313,7 +316,7 @@ impl OpensmSupervisor {
         status: &mut SubnetManagerHostStatus,
     ) {
         let Some(process) = &self.process else {
-            // opensm reads the file when it starts, so it needs no SIGHUP.
+            // opensm is not running. It reads the partitions file when it starts, so it needs no SIGHUP.
             status.signalled = desired.signal.min(status.written);
             return;
         };

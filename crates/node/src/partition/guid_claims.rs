@@ -1,6 +1,6 @@
-//! Claims GUIDs in GuidBlock objects before virtual functions get them. There are two kinds of claims. A GUID
-//! that a pod requests is released after the pod. A function's own GUID is permanent, and is claimed only if
-//! the administrator has configured a GUID range.
+//! Claims GUIDs in GuidBlock objects before virtual functions get them. There are two kinds of claims. The
+//! claim on a GUID that a pod requests is released after the pod is gone. The claim on a function's own GUID
+//! is permanent, and is made only if the administrator has configured a GUID range.
 
 use super::guid_leases::GuidLease;
 use crate::api_call::{ApiFailure, classify, with_timeout};
@@ -17,7 +17,7 @@ use kube::{
 };
 use std::collections::BTreeMap;
 
-/// How many times a claim is tried if other nodes write the same block at the same time.
+/// How many times a claim is tried if other nodes write the same GuidBlock at the same time.
 const MAX_ATTEMPTS: usize = 8;
 
 /// Claims and releases GUIDs for the virtual functions of this node.
@@ -76,7 +76,7 @@ impl GuidClaimClient {
     }
 
     /// Returns the permanent GUID of a function. If the function has not claimed one yet, claims a free GUID
-    /// of `slice`, this cluster's part of the range.
+    /// of `slice`, which is this cluster's part of the configured GUID range.
     pub async fn claim_own_guid(&self, slice: &ClusterSlice, device: &str) -> Result<Guid, Fault> {
         let requester = GuidOwner { node: self.node.clone(), device: device.to_owned() };
         let fault = |cause: &str, remedy: &str| {
@@ -122,7 +122,7 @@ impl GuidClaimClient {
         Api::all(self.client.clone())
     }
 
-    /// Lists all blocks by their first GUID.
+    /// Lists all GuidBlock objects, keyed by the first GUID of each block.
     async fn list_blocks(&self) -> kube::Result<BTreeMap<u64, GuidBlock>> {
         let objects = with_timeout(self.api().list(&ListParams::default())).await?;
         let by_first_guid =
@@ -130,13 +130,13 @@ impl GuidClaimClient {
         Ok(objects.into_iter().filter_map(by_first_guid).collect())
     }
 
-    /// Returns the block that covers a GUID; `None` if the block does not exist yet.
+    /// Returns the GuidBlock object that covers a GUID, or `None` if it does not exist yet.
     async fn get_block(&self, guid: Guid) -> kube::Result<Option<GuidBlock>> {
         with_timeout(self.api().get_opt(&block_name(block_start(guid)))).await
     }
 
-    /// Creates or replaces the block with the new claim. Returns `false` if another client wrote it since it
-    /// was read.
+    /// Creates or replaces a GuidBlock object with the content of `update`. Returns `false` if another client
+    /// wrote the object since it was read.
     async fn write_block(
         &self,
         existing: Option<GuidBlock>,
@@ -171,7 +171,8 @@ impl GuidClaimClient {
         Ok(leases)
     }
 
-    /// Releases the claim of a lease. Does nothing if the claim is gone or belongs to another function.
+    /// Releases the claim on the GUID of a lease. Does nothing if the claim is gone or belongs to another
+    /// function.
     pub async fn release(&self, (function, guid): GuidLease) -> kube::Result<()> {
         let owner = GuidOwner { node: self.node.clone(), device: function.to_string() };
         let Some(mut object) = self.get_block(guid).await? else { return Ok(()) };

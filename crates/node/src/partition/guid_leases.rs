@@ -1,7 +1,8 @@
 //! Tracks the GUIDs that this node has claimed for pods, and decides which can be released. No I/O.
 //!
-//! A recreated pod may get another function or another node, so a lease does not outlive its sandbox. It can
-//! be released once no sandbox uses the GUID and the function has another GUID again.
+//! A lease is the claim of one GUID for one virtual function. A recreated pod may get another function or
+//! another node, so a lease is not kept after its sandbox is gone. A lease can be released once no sandbox
+//! uses the GUID and the function has another GUID again.
 
 use super::node_partitions_state::NodePartitionsState;
 use ferroband_model::{Guid, PciAddress};
@@ -15,7 +16,7 @@ const EXISTING_GRACE_PERIOD: Duration = Duration::from_secs(150);
 /// A virtual function of this node and the GUID that is claimed for it.
 pub type GuidLease = (PciAddress, Guid);
 
-/// All leases of this node, and which partition members use them.
+/// All GUID leases of this node, and the partition members that use them.
 #[derive(Debug, Default)]
 pub struct GuidLeases {
     /// Earliest release time of each lease; `None` if it can be released as soon as it is unused.
@@ -25,13 +26,13 @@ pub struct GuidLeases {
 }
 
 impl GuidLeases {
-    /// Adds a lease that the member `name`, an interface of a sandbox, uses.
+    /// Adds a lease that the partition member `name` uses. A member is an interface of a sandbox.
     pub fn add(&mut self, name: &str, lease: GuidLease) {
         self.release_after.insert(lease, None);
         self.lease_by_member.insert(name.to_owned(), lease);
     }
 
-    /// Adds a lease that was found in the API server at startup, unless it is known already.
+    /// Adds a lease that was found in a GuidBlock object at startup, unless the lease is known already.
     pub fn add_existing(&mut self, lease: GuidLease, now: Instant) {
         self.release_after.entry(lease).or_insert(Some(now + EXISTING_GRACE_PERIOD));
     }
@@ -41,7 +42,7 @@ impl GuidLeases {
         self.lease_by_member.retain(|name, _| !NodePartitionsState::is_member_of(name, container, ifname));
     }
 
-    /// Whether at least one lease is used by no member.
+    /// Whether at least one lease is not used by any partition member.
     pub fn has_unused(&self) -> bool {
         self.release_after.keys().any(|lease| !self.is_used(lease))
     }
@@ -51,7 +52,8 @@ impl GuidLeases {
     }
 
     /// Lists the leases that can be released: no sandbox uses them, and the function is gone or has another
-    /// GUID. A GUID of `None` means that the function is in a pod's namespace, so its lease is kept.
+    /// GUID. If `function_guids` contains `None` for a function, the function is in a pod's network
+    /// namespace, and its lease is kept.
     pub fn list_releasable(
         &self,
         function_guids: &BTreeMap<PciAddress, Option<Guid>>,
@@ -114,7 +116,8 @@ mod tests {
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + Duration::from_secs(120)).is_empty());
         assert_eq!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD), [lease]);
-        // A lease that a sandbox has used can be released when the sandbox is gone, without a grace period.
+        // A lease that a sandbox has used must be releasable as soon as the sandbox is gone, without a grace
+        // period.
         leases.add("c1.net1", lease);
         leases.add_existing(lease, now);
         assert!(leases.list_releasable(&BTreeMap::new(), now + EXISTING_GRACE_PERIOD).is_empty());

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tracing::debug;
 
-/// How long an ADD waits for membership. The kubelet allows an ADD two minutes.
+/// How long an ADD waits until the pod's ports are members of their partitions. The kubelet allows an ADD two
+/// minutes.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(45);
 /// How often the port's P_Key table is read while an ADD waits for membership.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
@@ -36,7 +37,8 @@ pub struct NodePartitionMembership {
 
 struct MembershipWait {
     request: PodPartitionRequest,
-    /// Name of the member in NodePartitions; `None` for a function that must not be in any managed partition.
+    /// Name of the partition member in NodePartitions; `None` for a function that must not be in any managed
+    /// partition.
     member_name: Option<String>,
 }
 
@@ -57,7 +59,8 @@ impl NodePartitionMembership {
         }
     }
 
-    /// Adds a member with the port's GUID to the node's state. Returns whether the state changed.
+    /// Adds the requested port, with this GUID, to the partition members in the node's desired state. Returns
+    /// whether that state changed.
     fn add_member(&self, pod: &PodRef, container: &str, request: &PodPartitionRequest, guid: Guid) -> bool {
         let Some(key) = request.key else { return false };
         let (device, shared) = match &request.port {
@@ -114,7 +117,8 @@ impl NodePartitionMembership {
         Ok(())
     }
 
-    /// Returns why the port is not a member yet, `None` if it is, or a fault if it can never become one.
+    /// Returns why the port is not a member of its partition yet, `None` if it is a member, or a fault if it
+    /// can never become one.
     fn find_missing(&self, wait: &MembershipWait) -> Result<Option<String>, Fault> {
         let status = self.sync.current_object();
         let status = status.as_ref().and_then(|object| object.status.as_ref());
@@ -132,8 +136,8 @@ impl NodePartitionMembership {
             return Ok(None);
         }
         // The P_Key table may still contain the same key from an earlier pod, which the subnet manager is
-        // about to remove. So the table is checked only after the cluster daemon has observed this pod's
-        // member.
+        // about to remove. So the P_Key table is checked only after the cluster daemon has observed the
+        // membership of this pod.
         let observed = wait.member_name.as_ref().is_none_or(|name| {
             let generation = self.sync.state().first_generation(name);
             status
@@ -238,7 +242,7 @@ impl PartitionMembership for NodePartitionMembership {
         let mut added = false;
         for request in &requests {
             // Add the member now if the port's GUID is final. If the pod requests a GUID, the port does not
-            // have it yet, and the member is added when the CNI plugin reports it.
+            // have that GUID yet, and the member is added when the CNI plugin reports that it is set.
             let changes = matches!(request.port, RequestedPort::Function { guid: Some(_), .. });
             if let Some(guid) = self.read_port(request).and_then(|port| port.guid).filter(|_| !changes) {
                 added |= self.add_member(&plan.pod, container, request, guid);

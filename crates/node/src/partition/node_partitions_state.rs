@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NodePartitionsState {
     functions: BTreeMap<String, String>,
     members: BTreeMap<String, NodeMember>,
-    /// For each member, the generation of the object that first contained it. Absent until the member is
-    /// written.
+    /// By member name, the first generation of the NodePartitions object that contained the member. A member
+    /// that is not written to the API server yet has no entry.
     first_generations: BTreeMap<String, i64>,
 }
 
@@ -28,8 +28,8 @@ impl NodePartitionsState {
         }
     }
 
-    /// Restores functions, and members whose sandboxes are in `alive`, from the object at startup. Entries
-    /// that were added since the daemon started take precedence.
+    /// Restores functions, and members whose sandboxes are in `alive`, from the NodePartitions object at
+    /// startup. Entries that were added since the daemon started take precedence.
     pub fn restore(&mut self, object: &NodePartitions, alive: &BTreeSet<String>) {
         for (name, member) in &object.spec.members {
             let container = name.split('.').next().unwrap_or_default();
@@ -93,7 +93,7 @@ impl NodePartitionsState {
         NodePartitionsSpec { functions: self.functions.clone(), members: self.members.clone() }
     }
 
-    /// Records that `spec` was written and that the object then had this generation.
+    /// Records that `spec` was written and that the NodePartitions object then had this generation.
     pub fn record_written(&mut self, spec: &NodePartitionsSpec, generation: i64) {
         for (name, member) in &spec.members {
             if self.members.get(name) == Some(member) {
@@ -104,12 +104,14 @@ impl NodePartitionsState {
         }
     }
 
-    /// Returns the generation of the object that first contained the member; `None` if it is not written yet.
+    /// Returns the first generation of the NodePartitions object that contained the member, or `None` if the
+    /// member is not written yet.
     pub fn first_generation(&self, name: &str) -> Option<i64> {
         self.first_generations.get(name).copied()
     }
 
-    /// Lists the container ID and the pod's UID of each member. A sandbox with several members is repeated.
+    /// Lists the container ID and the pod's UID of each member. A sandbox with several members is listed
+    /// several times.
     pub fn list_sandboxes(&self) -> Vec<(String, String)> {
         let container = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         self.members.iter().map(|(name, member)| (container(name), member.uid.clone())).collect()

@@ -1,4 +1,5 @@
-//! Writes the in-memory state to this node's NodePartitions object, and watches the object's status.
+//! Writes the desired partition members and functions to this node's NodePartitions object, and watches the
+//! object's status.
 
 use super::node_partitions_state::NodePartitionsState;
 use super::ports;
@@ -24,19 +25,21 @@ use tracing::{info, warn};
 
 /// How long to wait after a change, so that several changes are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// How often the virtual functions are read from sysfs if nothing changes.
+/// How often the virtual functions are read from sysfs while no change is notified.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5);
-/// Delay after the first failed write. It doubles with every further failure, up to [`MAX_BACKOFF`].
+/// Delay before the first failed write is retried. It doubles with every further failure, up to
+/// [`MAX_BACKOFF`].
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The desired state of this node, and caches of the objects that it depends on.
+/// The desired content of this node's NodePartitions object, and caches of the API objects that it depends
+/// on.
 pub struct NodePartitionsSync {
     node: String,
     client: Client,
     state: Mutex<NodePartitionsState>,
     changed: Notify,
-    /// Watch cache that contains only this node's object.
+    /// Watch cache that contains only this node's NodePartitions object.
     pub own_object: Arc<WatchCache<NodePartitions>>,
     /// All Partition objects, which define the namespaces that may use each partition.
     pub partitions: Arc<WatchCache<Partition>>,
@@ -63,13 +66,13 @@ impl NodePartitionsSync {
         self.changed.notify_one();
     }
 
-    /// Returns this node's object from the watch cache; `None` if it does not exist or the cache is not
-    /// synced.
+    /// Returns this node's NodePartitions object from the watch cache, or `None` if it does not exist or the
+    /// cache is not synced.
     pub fn current_object(&self) -> Option<Arc<NodePartitions>> {
         self.own_object.get("", &self.node)
     }
 
-    /// Keeps `own_object` and `partitions` current, forever.
+    /// Keeps the caches `own_object` and `partitions` in sync with the API server. Never returns.
     pub async fn run_watches(self: Arc<Self>) {
         let field_selector = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
         let (own_object, rules) = (self.own_object.clone(), self.partitions.clone());
@@ -93,7 +96,8 @@ impl NodePartitionsSync {
         tokio::join!(own_watch, partition_watch);
     }
 
-    /// Restores the state once, and then writes it to the object whenever the two differ, forever.
+    /// Restores the desired state from this node's NodePartitions object once. After that, writes the desired
+    /// state to the object whenever the two differ. Never returns.
     pub async fn run_writer(self: Arc<Self>, hardware: Arc<dyn Hardware>, root: Root) {
         self.restore_state(&root).await;
         let mut written: Option<NodePartitionsSpec> = None;
@@ -128,15 +132,15 @@ impl NodePartitionsSync {
         }
     }
 
-    /// Whether the cached object differs from `spec`, which was written earlier. Then the object was changed
-    /// or deleted externally, or the API server was restored from a backup. Right after a write, the cache
-    /// may simply be stale.
+    /// Whether the cached NodePartitions object differs from `spec`, which was written earlier. If so, the
+    /// object was changed or deleted externally, or the API server was restored from a backup. Right after a
+    /// write, the cache may simply be stale.
     fn differs_from_object(&self, spec: &NodePartitionsSpec) -> bool {
         self.own_object.is_synced() && self.current_object().is_none_or(|object| object.spec != *spec)
     }
 
-    /// Restores the members of existing sandboxes from the object. A write before this succeeds would remove
-    /// the memberships of running pods.
+    /// Restores the members of existing sandboxes from the NodePartitions object. If the object were written
+    /// before that, the memberships of running pods would be removed.
     async fn restore_state(&self, root: &Root) {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
         loop {
@@ -178,7 +182,8 @@ impl NodePartitionsSync {
     }
 }
 
-/// Lists the IDs of the containers that have a journal; `None` if any journal cannot be read.
+/// Lists the IDs of the containers that have a journal. Returns `None` if at least one journal cannot be
+/// read.
 fn journaled_containers(root: &Root) -> Option<BTreeSet<String>> {
     let found = Journal::list(root).ok()?;
     // An unreadable journal may belong to any container, so a single one makes the result `None`.

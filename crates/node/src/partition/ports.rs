@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 pub struct ObservedRdmaPort {
     pub pci: PciAddress,
     pub guid: Option<Guid>,
-    /// The port's P_Key table, as the kernel shows it.
+    /// The port's P_Key table, as the kernel shows it in sysfs.
     pub pkeys: Vec<PKey>,
 }
 
-/// Reads the first port of a function; `None` if its RDMA device is in a pod's network namespace.
+/// Reads the first port of a function. Returns `None` if the function's RDMA device is in a pod's network
+/// namespace.
 pub fn read_function_port(root: &Root, function: PciAddress) -> Option<ObservedRdmaPort> {
     let names = infiniband::device_names_of_function(root, function).ok()?;
     let device = infiniband::device(root, names.first()?).ok()??;

@@ -26,8 +26,8 @@ pub enum RequestedPort {
         /// The GUID that the pod requests for the function; `None` if the function keeps its own.
         guid: Option<Guid>,
     },
-    /// The port of the adapter with this IPoIB interface. All pods with child interfaces of it share the
-    /// port.
+    /// The port of the adapter with this IPoIB interface. All pods with child interfaces of this interface
+    /// share the port.
     Parent(String),
 }
 
@@ -61,8 +61,8 @@ impl PodPartitionRequest {
         Ok(requests)
     }
 
-    /// The entry that the port's P_Key table must contain, including the membership bit; `None` without a
-    /// partition.
+    /// Returns the entry that the port's P_Key table must contain, including the membership bit. Returns
+    /// `None` if the request names no partition.
     pub fn table_value(&self) -> Option<u16> {
         let key = self.key?;
         Some(if self.limited { key.limited() } else { key.full() }.value())

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-/// How often unused leases are checked for release.
+/// How often unused GUID leases are checked and, if possible, released.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct RequestedGuids {
@@ -51,7 +51,8 @@ impl RequestedGuids {
         self.leases().remove_sandbox(container, ifname);
     }
 
-    /// Loads the node's existing leases, and then releases unused GUIDs, forever.
+    /// Loads the node's existing GUID leases, then repeatedly releases GUIDs that are no longer used. Never
+    /// returns.
     pub async fn run_release_loop(self: Arc<Self>) {
         loop {
             match self.claims.list_node_leases().await {

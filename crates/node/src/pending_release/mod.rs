@@ -1,7 +1,8 @@
-//! Retries releases that DEL could not deliver because the daemon or the API server was unavailable.
+//! Retries the release of a sandbox's addresses and partition memberships if DEL could not release them,
+//! because the daemon or the API server was unavailable.
 //!
-//! DEL stores each such release as a file beside the journal. The daemon processes the files when it starts,
-//! when a file appears, and again after a delay if a release failed.
+//! DEL stores each such release as a file in the state directory. The daemon processes the files when it
+//! starts, when a file appears, and again after a delay if a release failed.
 
 use crate::{
     Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionMembership,
@@ -46,7 +47,7 @@ pub async fn retry_pending_releases(
     }
 }
 
-/// Retries every pending release. Returns `true` if any failed and must be retried.
+/// Retries every pending release. Returns `true` if at least one failed and must be retried.
 async fn retry_all(
     root: &Root,
     allocator: &AllocatorHandle,

@@ -15,7 +15,7 @@ use std::{
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// A block store that keeps only the number of entries of the last written block.
+/// A fake block store that only records how many entries the last written block had.
 #[derive(Clone, Default)]
 struct CountingBlockStore(Arc<AtomicUsize>);
 

@@ -112,8 +112,9 @@ pub fn build_resolved(
     })
 }
 
-/// Removes the flag that makes ib-sriov wait until ib-kubernetes has marked the annotation. Ferroband manages
-/// the partitions itself and relies on the port's P_Key table, because the annotation is user input.
+/// Removes `ibKubernetesEnabled`, which makes ib-sriov wait until ib-kubernetes has changed the pod's
+/// networks annotation. Ferroband manages the partitions itself and relies on the port's P_Key table, because
+/// the annotation is user input.
 fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
     if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
         plugin.remove("ibKubernetesEnabled");

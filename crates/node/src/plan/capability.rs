@@ -9,7 +9,8 @@ use ferroband_attach::plan::AttachmentDevice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Returns the values that the pod's annotation sets for a network's plugins, by name of the capability.
+/// Returns the values that the pod's networks annotation sets for the plugins of a network, by capability
+/// name.
 pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     let mut values = Map::new();
     let mut put = |key: &str, value: Value| drop(values.insert(key.to_owned(), value));
@@ -34,7 +35,8 @@ pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
     values
 }
 
-/// Adds the device that the kubelet allocated for a network. It overrides the annotation's device.
+/// Adds the device that the kubelet allocated for a network to the capability values. It overrides a device
+/// that the pod's networks annotation names.
 pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDevice>, info_file: String) {
     if let Some(device) = device {
         values.insert("deviceID".to_owned(), json!(device.id));
@@ -51,8 +53,8 @@ pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice)
     }
 }
 
-/// Returns the IP and MAC addresses that the annotation requests as `CNI_ARGS`, for plugins that predate
-/// capabilities.
+/// Returns the IP and MAC addresses that the pod's networks annotation requests as `CNI_ARGS`, for plugins
+/// that predate capabilities.
 pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
     let ips = (!selection.ips.is_empty()).then(|| ("IP".to_owned(), selection.ips.join(",")));
     let mac = selection.mac.clone().map(|mac| ("MAC".to_owned(), mac));
@@ -70,7 +72,8 @@ pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, 
     }
 }
 
-/// Merges the annotation's `cni-args` into `args.cni` of `plugin`. The annotation wins.
+/// Merges the `cni-args` of the pod's networks annotation into `args.cni` of `plugin`. If both set a key, the
+/// annotation's value is used.
 pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
     if args.is_empty() {
         return;

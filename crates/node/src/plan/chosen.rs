@@ -19,8 +19,8 @@ pub struct ResolvedNetwork {
 }
 
 impl ResolvedNetwork {
-    /// Reads the configuration from `definition`. If the definition has none, it is read from a file in
-    /// `folders`.
+    /// Reads the CNI configuration of the network from `definition`. If the definition contains none, reads
+    /// it from a file in `folders`.
     pub fn from_definition(
         selection: NetworkSelection,
         definition: &NetworkAttachmentDefinition,

@@ -26,7 +26,7 @@ pub struct DefaultNetwork {
 }
 
 impl DefaultNetwork {
-    /// Returns every capability that any plugin of the network enables.
+    /// Returns every capability that at least one plugin of the network enables.
     pub fn capabilities(&self) -> Map<String, Value> {
         let all = self.network.plugins.iter().filter_map(|plugin| plugin.get("capabilities")?.as_object());
         let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
@@ -107,8 +107,8 @@ pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     network.plugins.iter().any(kind)
 }
 
-/// Lists the files with one of these extensions, sorted by name. Returns none if the directory does not
-/// exist.
+/// Lists the files in `folder` that have one of these extensions, sorted by name. The result is empty if the
+/// directory does not exist.
 pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -138,7 +138,7 @@ pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     if name.is_empty() {
         return Err("`name` is missing".to_owned());
     }
-    // As in libcni, further plugins of a list may be in `<folder>/<network name>/*.conf`, one per file.
+    // As in libcni, further plugins of a network may be in `<folder>/<network name>/*.conf`, one per file.
     let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
     if !whole.contains_key("type") && !inlined_only {
         let mut more = Vec::new();

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
-/// The IPAM configuration that an interface's addresses come from.
+/// The IPAM configuration that determines where the addresses of an interface come from.
 #[derive(Clone, Debug)]
 pub enum IpamSource {
     /// The plugin's configuration contains the address ranges itself.
@@ -53,7 +53,8 @@ impl IpamSource {
         }
     }
 
-    /// Applies `IP` and `GATEWAY` of `CNI_ARGS`, which are comma-separated lists. Spiderpool ignores them.
+    /// Applies `IP` and `GATEWAY` of `CNI_ARGS`, which are comma-separated lists. With Spiderpool, they have
+    /// no effect.
     pub fn with_arguments(self, ips: &str, gateways: &str) -> Result<Self, Error> {
         match self {
             Self::Whereabouts(ipam) => ipam.with_cni_args(ips, gateways).map(Self::Whereabouts),
@@ -66,7 +67,7 @@ impl IpamSource {
         SpiderpoolConfig::applies_to(config)
     }
 
-    /// Returns one request for each address that the interface needs.
+    /// Returns one address request for each address that the interface needs.
     pub fn requests(
         &self,
         pod: &PodRef,

@@ -5,7 +5,8 @@ use ferroband_kernel::Root;
 use serde_json::{Map, Value};
 use std::{fs, net::IpAddr};
 
-/// Paths of Whereabouts' flat file; the first existing one is used.
+/// Possible paths of Whereabouts' flat file, which contains its node-wide configuration. The first path that
+/// exists is used.
 const FLAT_FILE_PATHS: [&str; 3] = [
     "etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
     "etc/cni/net.d/whereabouts.d/whereabouts.conf",
@@ -15,15 +16,15 @@ const FLAT_FILE_PATHS: [&str; 3] = [
 /// Existing Whereabouts state that affects how an `ipam` object is read.
 #[derive(Clone, Debug, Default)]
 pub struct WhereaboutsLegacy {
-    /// Content of the flat file, which provides defaults for `ipam`; empty if there is none.
+    /// Content of Whereabouts' flat file, which provides defaults for `ipam`; empty if there is no flat file.
     pub flat_file: Map<String, Value>,
     /// Addresses that Whereabouts itself has assigned, which must not be assigned again.
     pub taken_addresses: Vec<(IpSpace, IpAddr)>,
 }
 
 impl WhereaboutsLegacy {
-    /// Reads the flat file under `root`. A missing or broken file is ignored, because networks do not need
-    /// it.
+    /// Reads Whereabouts' flat file under `root`. A missing or broken file is ignored, because networks do
+    /// not need it.
     pub fn read(root: &Root, taken: Vec<(IpSpace, IpAddr)>) -> Self {
         let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
         let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();

@@ -25,11 +25,11 @@ pub struct PlanInput<'a> {
     /// `CNI_IFNAME`: the interface of the default network.
     pub ifname: &'a str,
     pub default: &'a DefaultNetworkChoice,
-    /// `runtimeConfig` of the call. It applies to the default network only.
+    /// `runtimeConfig` of the CNI call. It applies to the default network only.
     pub runtime_config: &'a Map<String, Value>,
     /// The additional networks, in the order of their interfaces.
     pub networks: &'a [ResolvedNetwork],
-    /// Pools and related objects; required if a network's addresses come from SpiderIPPools.
+    /// SpiderIPPools and related objects. Required if the addresses of a network come from SpiderIPPools.
     pub spiderpool_context: Option<&'a PoolSelectionInput>,
     pub legacy: &'a WhereaboutsLegacy,
 }
@@ -46,19 +46,19 @@ pub enum DefaultNetworkChoice {
 /// The networks that a pod gets from annotations and from the cluster-wide settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestedNetworks {
-    /// Network of the annotation `v1.multus-cni.io/default-network`, which replaces the cluster's default
-    /// network.
+    /// Network that the annotation `v1.multus-cni.io/default-network` names, which replaces the cluster's
+    /// default network.
     pub default: Option<NetworkSelection>,
     /// Networks that every pod gets, which are exempt from namespace isolation.
     pub cluster_wide: Vec<NetworkSelection>,
-    /// Networks of the pod's networks annotation.
+    /// Networks that the pod's annotation `k8s.v1.cni.cncf.io/networks` names.
     pub networks: Vec<NetworkSelection>,
 }
 
 #[derive(Debug)]
 pub struct PlanOutput {
     pub plan: Plan,
-    /// Addresses to assign while the plan is being executed.
+    /// Requests for the addresses that are assigned while the plan is being executed.
     pub ip_requests: Vec<AttachmentIpRequests>,
 }
 
@@ -82,8 +82,8 @@ pub fn requested_networks(
     Ok(RequestedNetworks { default, cluster_wide: policy.cluster_wide_networks(namespace)?, networks })
 }
 
-/// Returns the position and network of the pod's interface `ifname`, for a plugin that only knows the name.
-/// If no network has this interface, `ifname` counts as the default interface.
+/// Returns the position and network of the pod's interface `ifname`, for a plugin that only knows the
+/// interface name. If no network has this interface, `ifname` counts as the default interface.
 pub fn find_interface(requested: &RequestedNetworks, ifname: &str) -> SpiderpoolInterface {
     let networks = requested.cluster_wide.iter().chain(&requested.networks).enumerate();
     let named = networks.map(|(at, selection)| {

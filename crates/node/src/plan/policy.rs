@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 /// Where networks are looked up, and which pods may use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAccessPolicy {
-    /// Namespace of networks that `v1.multus-cni.io/default-network` and `default_networks` name without one.
+    /// Namespace of networks that `v1.multus-cni.io/default-network` and `default_networks` name without a
+    /// namespace.
     pub namespace: String,
-    /// Namespaces whose networks every pod may use; other networks are restricted to pods of their namespace. `None`
-    /// disables isolation.
+    /// Namespaces whose networks every pod may use. All other networks are restricted to pods of their own
+    /// namespace. `None` disables isolation.
     pub isolation: Option<Vec<String>>,
-    /// Networks that every pod gets before those it requests.
+    /// Networks that every pod gets, in addition to and before the networks that it requests.
     pub default_networks: Vec<String>,
     /// Namespaces whose pods do not get `default_networks`.
     pub system_namespaces: Vec<String>,

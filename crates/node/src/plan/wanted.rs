@@ -19,13 +19,13 @@ pub struct AttachmentIpRequests {
     pub attachment: usize,
     pub network: String,
     pub ipam: IpamSource,
-    /// One request for each address that the attachment needs.
+    /// One address request for each address that the attachment needs.
     pub requests: Vec<AddressRequest>,
 }
 
 impl AttachmentIpRequests {
-    /// Returns the requests for the attachment at `position`; `None` if none of its plugins gets addresses
-    /// from the daemon.
+    /// Returns the address requests for the attachment at `position`, or `None` if none of its plugins gets
+    /// addresses from the daemon.
     pub(super) fn for_attachment(
         input: &PlanInput<'_>,
         position: usize,
@@ -53,8 +53,8 @@ impl AttachmentIpRequests {
         Ok(Some(Self { attachment: position, network: attachment.network.clone(), ipam, requests }))
     }
 
-    /// Returns the requests of a plugin that is called outside a plan, for example as an IPAM plugin of a
-    /// foreign plugin.
+    /// Returns the address requests of a plugin that is called outside a plan, for example as the IPAM plugin
+    /// of a foreign plugin.
     pub fn for_call(
         call: &CniCall,
         pod: &PodRef,

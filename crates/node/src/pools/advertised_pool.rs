@@ -35,16 +35,16 @@ pub struct AdvertisedDevice {
 }
 
 impl AdvertisedPool {
-    /// Whether the resource is registered while it has no devices. As upstream, shared pools are; other pools are
-    /// registered with their first device.
+    /// Whether the resource is registered while it has no devices. As in the upstream plugins, a shared pool
+    /// is registered even without devices, and any other pool when it gets its first device.
     pub fn advertise_when_empty(&self) -> bool {
         matches!(self.pool.kind, DevicePoolKind::Shared { .. })
     }
 }
 
-/// Assigns the devices of `inventory` to `pools`. A function belongs to at most one function pool; earlier pools
-/// take precedence. A function in `held` (PCI addresses) is never part of a shared device. `is_up` says whether the
-/// ports of a function are up.
+/// Assigns the devices of `inventory` to `pools`. A function belongs to at most one function pool; earlier
+/// pools take precedence. `held` contains the PCI addresses of functions that pods hold. They are never part
+/// of a shared device. `is_up` says whether the ports of a function are up.
 pub fn build_advertised_pools(
     pools: &[Arc<DevicePool>],
     inventory: &Inventory,

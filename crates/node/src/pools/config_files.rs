@@ -25,8 +25,8 @@ const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub struct PoolSources {
-    /// Files, and directories of files. If a directory contains a file named after the node, as the operator writes
-    /// it, only that file is used; otherwise all files that end in `.json`.
+    /// Files, and directories of files. If a directory contains a file named after the node, as the operator
+    /// writes it, only that file is used. Otherwise all files in the directory that end in `.json` are used.
     pub paths: Vec<PathBuf>,
     pub node: String,
     pub defaults: PoolDefaults,

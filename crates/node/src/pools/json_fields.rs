@@ -22,7 +22,8 @@ impl ProblemLog {
         &self.file
     }
 
-    /// Adds a problem. `field` is the path in the file; empty for the whole file.
+    /// Adds a problem. `field` is the JSON path of the field with the problem, for example `resourceList[1]`,
+    /// or is empty if the problem is with the whole file.
     pub fn add(&mut self, field: &str, cause: impl Into<String>) {
         let problem = PoolProblem { file: self.file.clone(), field: field.to_owned(), cause: cause.into() };
         self.problems.push(problem);
@@ -41,7 +42,7 @@ pub struct JsonFields {
 }
 
 impl JsonFields {
-    /// Wraps `value`, which is at `path` in the file. Reports a problem if it is not an object.
+    /// Wraps `value`, which has the JSON path `path` in the file. Reports a problem if it is not an object.
     pub fn from_value(value: Value, path: &str, problems: &mut ProblemLog) -> Result<Self, InvalidEntry> {
         match value {
             Value::Object(map) => {
@@ -55,7 +56,7 @@ impl JsonFields {
         }
     }
 
-    /// Returns the path of `key` from the root of the file, for messages.
+    /// Returns the JSON path of `key` in the file, for messages.
     pub fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }

@@ -20,8 +20,8 @@ pub struct PoolDefaults {
 pub struct ParsedPoolFile {
     pub pools: Vec<DevicePool>,
     pub problems: Vec<PoolProblem>,
-    /// `false` if the file is not a JSON object, or cannot be read. Its last valid content then stays in use. A
-    /// missing file counts as readable.
+    /// `false` if the file cannot be read or is not a JSON object. Then the last valid content of the file
+    /// stays in use. A missing file counts as readable.
     pub readable: bool,
 }
 
@@ -83,8 +83,9 @@ fn parse_lists(
     Ok(pools)
 }
 
-/// Takes `resourceName` and `resourcePrefix` from the entry; `prefix` is the default. Fails if the upstream plugin
-/// or the API server would reject the name. `hyphen` says whether the plugin allows a hyphen in it.
+/// Takes `resourceName` and `resourcePrefix` from `fields`. `prefix` is the default prefix. Fails if the
+/// upstream plugin or the API server would reject the name. `hyphen` says whether the plugin allows a hyphen
+/// in the name.
 pub(super) fn take_resource_name(
     fields: &mut JsonFields,
     prefix: &str,

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Interface name or PCI address of a physical function, and the selected VF indexes. Without a list, all virtual
-/// functions are selected.
+/// Interface name or PCI address of a physical function, and the selected VF indexes. If no indexes are
+/// given, all virtual functions are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PfVfRange {
     name: String,

@@ -13,7 +13,7 @@ pub struct DevicePool {
     pub resource: ResourceName,
     /// Where the pool is configured, for messages: a file name, a policy or the command line.
     pub file: String,
-    /// Path of the entry in the file, for messages: `resourceList[1]`.
+    /// JSON path of the pool's entry in the configuration file, for messages. For example `resourceList[1]`.
     pub field: String,
     pub kind: DevicePoolKind,
     /// Also pass umad and issm device files to containers. A container that has them can reconfigure the fabric.
@@ -39,7 +39,8 @@ pub struct FunctionPool {
     pub selectors: Vec<DeviceSelector>,
     /// Do not report NUMA nodes to the kubelet.
     pub exclude_topology: bool,
-    /// Additional information for the container, by PCI address; the key `*` applies to all functions.
+    /// Additional information for the container, by PCI address. The information under the key `*` applies to
+    /// all functions.
     pub additional_info: BTreeMap<String, Map<String, Value>>,
 }
 

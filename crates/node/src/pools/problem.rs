@@ -8,8 +8,8 @@ use std::fmt;
 #[serde(rename_all = "camelCase")]
 pub struct PoolProblem {
     pub file: String,
-    /// Path of the field in the file: `resourceList[1].selectors.pfNames[0]`. Empty if the problem is with the
-    /// whole file.
+    /// JSON path of the field with the problem, for example `resourceList[1].selectors.pfNames[0]`. Empty if
+    /// the problem is with the whole file.
     pub field: String,
     /// What is wrong and what is expected.
     pub cause: String,

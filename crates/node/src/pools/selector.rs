@@ -3,8 +3,8 @@
 use super::PfVfRange;
 use crate::discover::{Inventory, InventoryFunction};
 
-/// Criteria for functions, all of which must match. An empty list matches every function; otherwise one entry of
-/// the list must match.
+/// Criteria for functions, all of which must match. A list matches if at least one of its entries matches. An
+/// empty `Vec` and a `None` match every function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSelector {
     /// PCI vendor ids, for example `15b3`.
@@ -75,9 +75,9 @@ fn contains_ignore_case(list: &[String], value: Option<&str>) -> bool {
     value.is_some_and(|value| list.iter().any(|entry| entry.eq_ignore_ascii_case(value)))
 }
 
-/// Compares a P_Key of the configuration with one of the table. A key of four digits must be equal, including the
-/// membership bit. A shorter key selects the partition regardless of the membership bit; the upstream documentation
-/// uses such keys, but the upstream plugin never matches them.
+/// Compares a P_Key from the configuration with one from a function's P_Key table. A key of four digits must
+/// be equal, including the membership bit. A shorter key selects the partition regardless of the membership
+/// bit. The upstream documentation uses such shorter keys, but the upstream plugin never matches them.
 fn pkey_matches(requested: &str, table: &str) -> bool {
     let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     if requested.eq_ignore_ascii_case(table) {

@@ -60,8 +60,8 @@ pub(super) fn parse_entry(
     })
 }
 
-/// Parses the interval of hardware scans; `None` if they are disabled. Ferroband detects changes by events, so the
-/// value is only validated.
+/// Parses the interval of hardware scans. Returns `None` if the scans are disabled. Ferroband detects changes
+/// by events, so the value is only validated.
 pub(super) fn update_interval(fields: &mut JsonFields, problems: &mut ProblemLog) -> Option<Duration> {
     match fields.take_count("periodicUpdateInterval", problems) {
         Ok(Some(0)) => None,

@@ -95,8 +95,9 @@ fn parse_selector(
     Ok(selector)
 }
 
-/// Takes a list of [`PfVfRange`]s. As upstream, an invalid entry selects nothing; in addition, it is reported.
-/// Returns `None` if the list is missing or empty.
+/// Takes the list of [`PfVfRange`]s under `key` from `fields`. Returns `None` if the list is missing or
+/// empty. As in the upstream plugin, an invalid entry selects nothing. Ferroband also reports it as a
+/// problem.
 fn take_pf_vf_ranges(
     key: &str,
     fields: &mut JsonFields,

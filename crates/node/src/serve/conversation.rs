@@ -25,8 +25,8 @@ struct AddSession {
     plan: Plan,
     /// The pod with its UID from the API server.
     pod: PodRef,
-    /// The address assignment, which runs while the CNI plugin creates interfaces; taken when the plugin
-    /// requests the result.
+    /// The address assignment, which runs while the CNI plugin creates interfaces. `None` after the plugin
+    /// has requested the addresses.
     assigning: Option<JoinHandle<Result<Vec<AssignedAddresses>, Fault>>>,
     ip_requests: Vec<AttachmentIpRequests>,
     assigned: Vec<AssignedAddresses>,

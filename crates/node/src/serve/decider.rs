@@ -30,7 +30,7 @@ use std::{future::Future, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Durat
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 use tracing::warn;
 
-/// How long an ADD waits for the caches of a daemon that has just started.
+/// How long an ADD waits until the caches of a daemon that has just started are synced.
 const CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a DEL waits for its addresses to be released before the CNI plugin stores a pending release. This
 /// is less than the two seconds that the plugin waits for an answer.

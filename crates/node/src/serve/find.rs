@@ -1,4 +1,4 @@
-//! Resolves a pod's networks to definitions, configurations and devices.
+//! Resolves a pod's networks to NetworkAttachmentDefinitions, CNI configurations and devices.
 
 use super::CniHandler;
 use crate::{
@@ -22,7 +22,8 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 impl CniHandler {
-    /// Finds the definitions of all networks that the pod gets. A missing definition is a fault.
+    /// Finds the NetworkAttachmentDefinitions of all networks that the pod gets. A missing definition is a
+    /// fault.
     pub(super) async fn find_definitions(
         &self,
         pod: &PodRef,
@@ -52,8 +53,8 @@ impl CniHandler {
     }
 
     /// Finds the default network that the Multus setting `clusterNetwork` names. A value with a slash is the
-    /// path of a file or directory. Otherwise it is the name of a definition or, if there is none, of a
-    /// network in a file.
+    /// path of a file or directory. Any other value is the name of a NetworkAttachmentDefinition or, if there
+    /// is none, the name of a network in a CNI configuration file.
     async fn find_cluster_network(
         &self,
         name: &str,
@@ -78,7 +79,7 @@ impl CniHandler {
         }
     }
 
-    /// Reads the configurations of the definitions and of the default network.
+    /// Reads the CNI configurations of the pod's network definitions and of the default network.
     pub(super) fn resolve_networks(
         &self,
         definitions: NetworkDefinitions,
@@ -101,8 +102,8 @@ impl CniHandler {
         Ok((default, networks))
     }
 
-    /// Returns the cluster's default network from its file or, if that fails, from the copy in the call's
-    /// configuration.
+    /// Returns the cluster's default network from its file or, if that fails, from the copy in the CNI
+    /// configuration of the call.
     fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
         find_default_network(&self.net_d).or_else(|fault| {
             let delegate =
@@ -131,14 +132,15 @@ impl CniHandler {
     }
 }
 
-/// A network selection and the definition that it refers to.
+/// A network selection and the NetworkAttachmentDefinition that it refers to.
 type DefinedNetwork = (NetworkSelection, Arc<NetworkAttachmentDefinition>);
 
-/// The definitions of a pod's networks, before their configurations are read.
+/// The definitions of a pod's networks, before their CNI configurations are read.
 pub(super) struct NetworkDefinitions {
-    /// The definition that replaces the cluster's default network, if any.
+    /// The network definition that replaces the cluster's default network, if any.
     default: Option<DefinedNetwork>,
-    /// The default network from a file that the call's `clusterNetwork` names, if any.
+    /// The default network from a file, if `clusterNetwork` in the CNI configuration of the call names a
+    /// file.
     cluster: Option<DefaultNetwork>,
     /// The additional networks, in the order of their interfaces.
     networks: Vec<DefinedNetwork>,

@@ -13,12 +13,13 @@ use futures::future::{BoxFuture, ready};
 
 /// Makes the ports of pods members of their partitions.
 pub trait PartitionMembership: Send + Sync {
-    /// Starts an ADD for this container. Returns whether the CNI plugin must wait for membership before it
-    /// sends any packet on the interfaces. A fault rejects the pod before anything is set up. Must not block.
+    /// Starts to make the pod's ports members of their partitions. Returns whether the CNI plugin must wait
+    /// for the memberships before it sends any packet on the interfaces. A fault rejects the pod before
+    /// anything is set up. Must not block.
     fn begin_add(&self, plan: &Plan, container: &str) -> Result<bool, Fault>;
 
-    /// Completes when the P_Key table of every port contains its key. The interfaces exist, but have no addresses
-    /// yet. A timeout returns a fault with the CNI code "try again later".
+    /// Completes when the P_Key table of every port contains the P_Key of its partition. The interfaces
+    /// exist, but have no addresses yet. A timeout returns a fault with the CNI code "try again later".
     fn wait_until_member<'a>(
         &'a self,
         plan: &'a Plan,
@@ -43,7 +44,8 @@ pub trait PartitionMembership: Send + Sync {
     }
 }
 
-/// Partitions are unmanaged: the subnet manager's configuration is left unchanged.
+/// The implementation for nodes on which partitions are unmanaged. It leaves the subnet manager's
+/// configuration unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnmanagedPartitions;
 

@@ -5,14 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Counts the running calls, limits their number, and waits for their end. Clones share the count.
+/// Counts the running CNI calls, limits their number, and can wait until none is running. Clones share the
+/// count.
 #[derive(Clone, Debug)]
 pub struct CallLimiter {
     shared: Arc<(Mutex<usize>, Condvar)>,
     max_calls: usize,
 }
 
-/// A slot of a running call, which is free again when this is dropped.
+/// The slot of a running CNI call. Dropping the permit frees the slot.
 #[derive(Debug)]
 pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
 
@@ -21,7 +22,7 @@ impl CallLimiter {
         Self { shared: Arc::default(), max_calls: most }
     }
 
-    /// Takes a slot for a call. Blocks until one is free.
+    /// Takes a slot for a CNI call. Blocks until a slot is free.
     pub fn acquire(&self) -> CallPermit {
         let (count, changed) = &*self.shared;
         let count = count.lock().unwrap_or_else(PoisonError::into_inner);

@@ -68,7 +68,7 @@ fn bind(path: &Path) -> Result<UnixListener, Error> {
 
 fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<CniHandler>, runtime: &Handle) {
     loop {
-        // Acquire a slot before accepting, so that further calls wait in the backlog.
+        // Acquire a slot before accepting a connection, so that further calls wait in the socket's backlog.
         let call = limiter.acquire();
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,

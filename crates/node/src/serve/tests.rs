@@ -160,7 +160,7 @@ impl CniServerFixture {
         }
     }
 
-    /// Waits until `what` holds for the fake API server. Needed for events, which are written after the
+    /// Waits until the fake API server satisfies `what`. Needed for events, which are written after the
     /// reply.
     fn wait_until(&self, what: impl Fn(&FakeApi) -> bool) {
         for _ in 0..250 {
@@ -284,7 +284,7 @@ fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
     }
     assert_eq!((assigned.len(), node.api.list_calls().len()), (8, 8), "one write for each rail's block");
 
-    // A foreign plugin that delegates IPAM for the same interface of the same pod gets the same address.
+    // A foreign plugin that delegates IPAM for the same interface of the same pod must get the same address.
     let config: Value =
         serde_json::from_str(spiderpool_definition("rail2", &["v4-93"])["spec"]["config"].as_str().unwrap())
             .unwrap();

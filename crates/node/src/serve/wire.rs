@@ -13,9 +13,9 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// How many times duplicate addresses are replaced before the ADD fails.
+/// How many times duplicate addresses of an ADD are replaced before the ADD fails.
 const MAX_ATTEMPTS: usize = 4;
-/// Timeout of a write to the address blocks.
+/// Timeout for the release of a duplicate address in the address blocks.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl CniHandler {

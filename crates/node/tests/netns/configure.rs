@@ -1,4 +1,4 @@
-//! Configuration of adapters on simulated hardware, each test in its own network namespace.
+//! Tests the configuration of adapters on simulated hardware. Each test runs in its own network namespace.
 
 use ferroband_kernel::{Hardware, NetnsMode, Root, firmware::query};
 use ferroband_model::{PciAddress, ResourceName};
@@ -56,7 +56,7 @@ impl ConfiguratorFixture {
         Self { folder, configurator, pools }
     }
 
-    /// Reboots the simulated host. This clears /run; the state directory is kept.
+    /// Reboots the simulated host. The reboot clears /run and keeps the state directory.
     fn reboot(self, profile: &str) -> Self {
         let Self { folder, .. } = self;
         fs::remove_dir_all(folder.path().join("run")).unwrap();
@@ -175,21 +175,22 @@ fn pods_keep_their_functions_until_they_are_gone() {
         let node = ConfiguratorFixture::new("default");
         node.reconcile(spec(8));
         node.allocate_to_pod("0000:86:00.7", "u1"); // function 5
-        // If the policy requests fewer functions, the host is not changed and no pod has to be evicted; only
-        // the pool shrinks.
+        // If the policy requests fewer functions, the host must not be changed and no pod must be evicted.
+        // Only the pool must shrink.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(4));
         assert!(round.holders.is_empty());
         assert_eq!((node.sysfs_snapshot(), node.advertised()[0].1), (after_creation.clone(), 4));
-        // If the policy requests more functions, the pod that holds one has to be evicted. Until then,
-        // nothing is advertised.
+        // If the policy requests more functions, the pod that holds one must be named for eviction. As long
+        // as it holds the function, nothing must be advertised.
         let (round, _) = node.reconcile(spec(12));
         assert_eq!(
             round.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
             [("holder", 1)]
         );
         assert_eq!((node.sysfs_snapshot(), node.advertised()), (after_creation, vec![]));
-        // The pod is deleted. The kubelet's checkpoint still lists it, which must not matter.
+        // The pod is deleted. The functions must be recreated although the kubelet's checkpoint still lists
+        // the pod.
         node.configurator.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
         let (round, _) = node.reconcile(spec(12));
         assert_eq!((round.observed.adapters[0].vfs.len(), node.advertised()[0].1), (12, 12));
@@ -321,7 +322,7 @@ fn rdma_mode_is_changed_once_and_persisted() {
     });
 }
 
-/// Does nothing if the kernel supports RDMA, as that of the `vm` test tier does.
+/// Skipped if the kernel supports RDMA, as the kernel of the `vm` test tier does.
 // Case: operator C64
 #[test]
 fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
@@ -340,7 +341,7 @@ fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
             .find_map(|adapter| Some((adapter.pci, adapter.interface.clone()?)))
             .expect("an adapter");
         assert_eq!(observed.rdma_mode, None);
-        // The RDMA mode cannot be set and is skipped; the MTU is still set.
+        // The RDMA mode cannot be set, so it must be skipped. The MTU must still be set.
         let mtu = interface.mtu + 100;
         let (round, faults) = node.reconcile(json!({
             "system": {"rdmaMode": "exclusive"},

@@ -1,5 +1,5 @@
-//! Release of leaked allocations, with real journals and network namespaces and an API server that can be
-//! unavailable.
+//! Tests that leaked address allocations are released. The journals and network namespaces are real. The API
+//! server is a fake that can be made unavailable.
 
 use super::simulated_host::create_pod_netns;
 use ferroband_address::{
@@ -35,12 +35,12 @@ use tokio_util::sync::CancellationToken;
 
 const FIRST: [u8; 4] = [10, 9, 0, 0];
 
-/// A block store with a single block. While the flag is set, every request fails as if the API server were
-/// unavailable.
+/// A block store with a single block. While the `AtomicBool` is set, every request fails as if the API server
+/// were unavailable.
 #[derive(Clone)]
 struct FakeBlockStore(Arc<(Mutex<StoredBlock>, AtomicBool)>);
 
-/// The block and its resource version; `None` if it does not exist.
+/// The address block and its resource version; `None` if the block does not exist.
 type StoredBlock = Option<(IpBlock, u64)>;
 
 impl FakeBlockStore {
@@ -106,7 +106,7 @@ struct EvidenceFixture {
 }
 
 impl EvidenceFixture {
-    /// `entries` are the allocations in the block: offset of the address, container ID, UID of the pod.
+    /// `entries` are the allocations in the block, each as offset of the address, container ID and pod UID.
     fn new(entries: &[(u8, &str, &str)]) -> Self {
         // Mounts are made in a private mount namespace, which ends with this thread.
         unshare(CloneFlags::CLONE_NEWNS).expect("these tests need root");
@@ -171,8 +171,8 @@ impl EvidenceFixture {
         (path, id)
     }
 
-    /// Writes the journal of a sandbox whose network namespace is at `path`. The sandbox has one attachment
-    /// that uses Whereabouts; no address is recorded.
+    /// Writes the journal of a sandbox whose network namespace is at `path`. The journal contains one
+    /// attachment that uses Whereabouts, and no assigned address.
     fn add_journal(&self, container: &str, boot: &str, path: &str, id: &Value) -> Journal {
         let config = json!({
             "type": "ipoib", "master": "ib0", "name": "a", "ipam": {"type": "whereabouts", "range": "10.9.0.0/24"},
@@ -198,7 +198,7 @@ impl EvidenceFixture {
         self.pods.apply(Event::InitApply((("default".to_owned(), uid.to_owned()), Some(facts))));
     }
 
-    /// Lets the evidence check run for this many seconds of the test's clock.
+    /// Lets the daemon's check for leaked allocations run for this many seconds of the test's clock.
     async fn run_for(&mut self, seconds: u64) {
         if !self.pods.is_synced() {
             self.pods.apply(Event::InitDone);
@@ -245,11 +245,11 @@ async fn only_allocations_of_provably_gone_sandboxes_are_released() {
     let gone = node.folder.path().join("netns/gone");
     node.add_journal("gone", "this-boot", gone.to_str().unwrap(), &unknown_id);
     // The path is outside the runtime's directory. In the daemon's mount namespace, it may be a different
-    // directory, so a missing file does not prove that the sandbox is gone.
+    // directory, so a missing file does not prove that the sandbox is gone. The allocation must be kept.
     node.add_journal("elsewhere", "this-boot", "/nowhere/gone", &unknown_id);
     node.add_journal("reused", "this-boot", other.to_str().unwrap(), &unknown_id);
-    // The file exists but no namespace is mounted on it, as the daemon sees it without mount propagation. The
-    // allocation must be kept.
+    // The file exists but no namespace is mounted on it. The daemon sees this if mounts are not propagated to
+    // it, so the allocation must be kept.
     let half = node.folder.path().join("netns/half");
     std::fs::write(&half, "").unwrap();
     node.add_journal("half", "this-boot", half.to_str().unwrap(), &unknown_id);
@@ -307,7 +307,7 @@ async fn allocation_without_a_journal_is_released_only_if_pod_and_namespaces_lac
     std::fs::write(node.folder.path().join("var/lib/ferroband/journal/torn.json"), "{\"sche").unwrap();
     node.run_for(60).await;
     assert_eq!(node.server.assigned(), offsets([1, 2, 4]));
-    // Once the address is removed from the namespace, the allocation is released.
+    // Once the address is removed from the namespace, the allocation must be released.
     inside
         .run(|| {
             let gone = std::process::Command::new("ip").args(["address", "flush", "dev", "lo"]).status();
@@ -378,14 +378,16 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     node.add_pod("alive");
     node.run_for(15).await;
     assert_eq!(node.server.assigned(), offsets([3]));
-    // The watch reports that a pod of another node got the first address.
+    // The watch reports that a pod of another node got the first address. This address must not be assigned
+    // again after the restore below.
     let (mut block, _) = node.server.0.0.lock().unwrap().clone().unwrap();
     let entry =
         json!({"pod": "default/far", "uid": "far", "interface": "net1", "container": "far", "node": "n2"});
     block.entries.insert(1, serde_json::from_value(entry).unwrap());
     node.blocks.apply_watched(block.clone(), ResourceVersion("7".into()));
 
-    // etcd is restored from a backup that contains neither allocation.
+    // etcd is restored from a backup that contains neither allocation. The allocation of the running pod must
+    // be written again.
     block.entries.clear();
     *node.server.0.0.lock().unwrap() = Some((block.clone(), 1));
     node.blocks.begin_list();

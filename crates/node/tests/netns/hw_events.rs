@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs `test` with a host whose inventory is kept current.
+/// Runs `test` with a simulated host and a channel that always contains the current inventory of that host.
 fn with_current_inventory<F: Future<Output = ()>>(
     profile: Profile,
     test: impl FnOnce(Arc<SimulatedHostFixture>, watch::Receiver<Arc<Inventory>>) -> F,

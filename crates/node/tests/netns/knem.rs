@@ -1,4 +1,4 @@
-//! Discovery of `/dev/knem`.
+//! Tests that the character device `/dev/knem` is discovered.
 
 use ferroband_kernel::Root;
 use ferroband_node::discover::Inventory;

@@ -1,4 +1,5 @@
-//! A real opensm over ibsim, run by the supervisor. Needs neither root nor namespaces.
+//! Tests the supervisor with a real opensm on a fabric that ibsim simulates. Needs neither root nor
+//! namespaces.
 
 use ferroband_kernel::Root;
 use ferroband_model::Guid;
@@ -126,8 +127,8 @@ fn opensm_starts_once_all_hosts_have_the_file_and_loads_allowed_serials() {
     assert_eq!(daemon.step(&mut first, 1), state("running"));
     assert_eq!(first.reported, (1, 1));
     node.wait_for_pkeys(0, &[0x8005, 0x7fff]);
-    // The next change must be written to the file at once, and reach the P_Key tables when opensm may load
-    // it.
+    // The next change must be written to the partitions file at once. opensm must load it only when `signal`
+    // allows that, and the P_Key tables must then contain it.
     let mut next = DesiredOpensm {
         reported: first.reported,
         ..desired_members(&[(6, node.ports[0]), (5, node.ports[1])], 2, 1)
@@ -272,7 +273,8 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
         "{problem}"
     );
     assert_eq!(daemon.supervisor.pid(), None, "opensm is not started");
-    // The cluster daemon now lists the port of the other opensm as managed, so opensm must start beside it.
+    // The cluster daemon now lists the port of the other opensm among Ferroband's own ports, so the
+    // supervised opensm must start beside it.
     let mut known =
         DesiredOpensm { own_ports: BTreeSet::from([OpensmTestbed::manager_port(1)]), ..desired.clone() };
     assert_eq!(daemon.step(&mut known, 11), state("running"));
@@ -281,8 +283,9 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
         assert!(Instant::now() < until, "{}", node.log());
         sleep(Duration::from_millis(50));
     }
-    // When the other opensm dies, the supervised opensm takes over with the same file. This also works if the
-    // other one dies during the SMInfo exchange, which makes opensm over ibsim hang (about one time in ten).
+    // When the other opensm dies, the supervised opensm must take over with the same partitions file. This
+    // must also work if the other one dies during the SMInfo exchange, which makes opensm over ibsim hang
+    // (about one time in ten).
     foreign.kill();
     let until = Instant::now() + Duration::from_secs(90);
     while !node.has_pkeys(0, &[0x8005, 0x7fff]) {

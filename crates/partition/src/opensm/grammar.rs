@@ -33,8 +33,8 @@ pub struct PartitionStatement {
     pub groups: Vec<(String, Membership)>,
 }
 
-/// Parses a file. An empty file is an error, because opensm would make every port a full member of the default
-/// partition.
+/// Parses a partitions file. An empty file is an error, because opensm would make every port a full member of
+/// the default partition.
 pub fn parse(text: &str) -> Result<PartitionsFile, Error> {
     let wrong = |problem: String| Error::UnsafePartitionsFile { problem };
     let mut bare = String::new();

@@ -38,16 +38,17 @@ pub trait OpensmHost: Send + Sync {
 
 /// All opensm instances of a fabric.
 ///
-/// A new master applies its own file, so a change is written on every host before any opensm is signalled. A takeover
-/// in between then results in either the old or the new partitions, never in a mix.
+/// A new master applies its own partitions file, so a change is written on every host before any opensm is
+/// signalled. A takeover in between then results in either the old or the new partitions, never in a mix.
 pub struct Opensm {
     hosts: Vec<Box<dyn OpensmHost>>,
     interval: Duration,
-    /// The last desired table that was applied. `None` after a start, when it is unknown what opensm has read.
+    /// The desired memberships that were last written on all hosts. `None` after a start or a failed write,
+    /// when it is unknown what opensm has read.
     last_desired: Mutex<Option<Arc<MembershipTable>>>,
     /// Whether to repeat the signal of the last change. A signal that arrives during a sweep, after opensm
-    /// has read the file, can be lost (observed with two instances starting on a busy host). Repeating it at
-    /// the next list costs one sweep.
+    /// has read the partitions file, can be lost (observed with two instances starting on a busy host). The
+    /// signal is repeated when the memberships are read the next time, which costs one sweep.
     repeat_signal: AtomicBool,
 }
 
@@ -109,7 +110,7 @@ impl Opensm {
         let texts = join_all(self.hosts.iter().map(|host| host.read())).await;
         for (position, (host, text)) in self.hosts.iter().zip(texts).enumerate() {
             let Some(text) = text? else {
-                // Without a file opensm makes every port a full member of the default partition.
+                // Without a partitions file, opensm makes every port a full member of the default partition.
                 (fabric.open, fabric.stale) = (Some(true), true);
                 fabric.warnings.push(format!("{}: the partitions file does not exist", host.name()));
                 fabric.members = MembershipTable::default();

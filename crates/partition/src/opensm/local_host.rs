@@ -12,7 +12,7 @@ pub struct LocalOpensmHost {
     name: String,
     path: PathBuf,
     signal: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
-    /// The text that Ferroband wrote last. It replaces the file if someone else makes the file invalid.
+    /// The partitions file as Ferroband last wrote it. It is restored if someone else makes the file invalid.
     last_written: Mutex<Option<String>>,
 }
 
@@ -31,12 +31,14 @@ impl LocalOpensmHost {
         }
     }
 
-    /// Sets the text to restore if the file becomes invalid, for example the text written before a restart.
+    /// Sets the text to restore if the partitions file becomes invalid, for example the text that Ferroband
+    /// wrote before it restarted.
     pub fn set_last_written(&self, text: String) {
         *self.last_written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Updates Ferroband's section of the file and preserves the rest. Returns the new text and whether it changed.
+    /// Updates Ferroband's section of the partitions file and preserves the rest. Returns the new text and
+    /// whether it changed.
     pub fn update_file(&self, desired: &MembershipTable) -> Result<(String, bool), Error> {
         let existing = partitions_file::read_partitions_file(&self.path)?;
         // If someone else made the file invalid or removed it, opensm may already have made every port a full

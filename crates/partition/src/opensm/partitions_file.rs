@@ -27,7 +27,7 @@ pub fn write_partitions_file(path: &Path, text: &str) -> Result<(), Error> {
     put().map_err(failed)
 }
 
-/// The content of the file, or `None` if it does not exist.
+/// Returns the content of the partitions file, or `None` if it does not exist.
 pub(super) fn read_partitions_file(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

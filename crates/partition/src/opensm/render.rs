@@ -14,7 +14,8 @@ pub const END_MARKER: &str = "# ---- Ferroband writes to here ----";
 /// GUIDs per line, far below the length at which opensm truncates lines.
 const GUIDS_PER_LINE: usize = 8;
 
-/// Renders the desired memberships, and preserves everything of `existing` outside of Ferroband's section.
+/// Renders a partitions file with the desired memberships. Preserves everything of `existing` outside of
+/// Ferroband's section.
 ///
 /// The result is parsed again. Returns an error unless it contains exactly the desired memberships and all
 /// partitions from outside of Ferroband's section.
@@ -59,8 +60,8 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
     Ok(text)
 }
 
-/// Returns the text outside of Ferroband's section, or an error if a section marker is missing or out of
-/// order.
+/// Returns the text outside of Ferroband's section. Returns an error if the first or the last line of the
+/// section is missing or out of order.
 fn foreign_part(text: &str) -> Result<String, Error> {
     let mut preserved = String::new();
     let mut in_section = false;
@@ -88,7 +89,7 @@ fn foreign_part(text: &str) -> Result<String, Error> {
     Ok(preserved)
 }
 
-/// Checks that the text defines the default partition, the desired memberships and all partitions of
+/// Checks that the rendered file defines the default partition, the desired memberships and all partitions of
 /// `foreign`.
 fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &MembershipTable) -> Result<(), Error> {
     let mut found = MembershipTable::default();

@@ -79,7 +79,7 @@ fn failing_partition_does_not_block_others() {
     let wait = reconciler.next_retry(now).unwrap();
     let again = reconciler.start_batches(now + wait, PER_PARTITION);
     assert_eq!(again.len(), 1);
-    // The retry must repeat the same request, and not remove the members before.
+    // The retry must repeat the same request, without removing the members first.
     assert_eq!(again[0].changes, batches[0].changes);
 }
 
@@ -120,8 +120,8 @@ fn old_list_does_not_override_newer_results() {
     reconciler.finish_batch(&batch, &Ok(()), now);
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
-    // A list that is requested after the batch must be used. This one shows that the subnet manager has lost
-    // the member, so the member must be sent again.
+    // Memberships that are read after the batch must be used. Here, the subnet manager has lost the member,
+    // so the member must be sent again.
     let mark = reconciler.begin_list();
     reconciler.record_list(mark, MembershipTable::default(), false);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
@@ -141,7 +141,7 @@ fn changes_during_downtime_are_reconciled() {
 }
 
 proptest! {
-    /// After any sequence of changes, responses, lost requests and lists, the memberships in the subnet
+    /// After any sequence of changes, responses, lost requests and reads, the memberships in the subnet
     /// manager must become the desired ones once it responds.
     #[test]
     fn any_sequence_converges(steps in proptest::collection::vec((0_u8..6, 1_u16..4, 1_u64..8), 0..80)) {

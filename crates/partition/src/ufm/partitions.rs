@@ -110,7 +110,7 @@ impl Ufm {
         let response = self.client.request(Method::DELETE, &path, None).await?;
         match response.status {
             200..300 => return Ok(()),
-            // Older UFM versions only support the action below, which also reports whether the partition
+            // Older UFM versions only support the request below, which also reports whether the partition
             // exists.
             404 | 405 | 501 => {}
             _ => {

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 /// Parses the partitions and members of `GET …/resources/pkeys?guids_data=true`.
 ///
-/// Invalid entries are skipped with a warning, so that an entry of someone else does not hide Ferroband's own.
+/// Invalid entries are skipped with a warning, so that an invalid entry of someone else does not hide
+/// Ferroband's own entries.
 pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
     let mut fabric = FabricReport::default();
     let mut members = MembershipTable::default();

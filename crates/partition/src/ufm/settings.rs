@@ -10,7 +10,7 @@ pub struct UfmClientSettings {
     pub schema: &'static str,
     /// Host name or IP address of the UFM server.
     pub address: String,
-    /// TCP port; 443 for https and 80 for http if not configured.
+    /// TCP port. The default is 443 for https and 80 for http.
     pub port: u16,
     pub login: UfmLogin,
     /// Trusted certificates in PEM format: UFM's own (pinned) or that of its CA. If absent, the system's
@@ -39,7 +39,7 @@ pub enum UfmLogin {
 }
 
 impl UfmClientSettings {
-    /// Parses the settings. `of` returns the value of a variable; an empty value counts as unset.
+    /// Parses the settings. `of` returns the value of a variable. An empty value counts as unset.
     pub fn read(of: impl Fn(&str) -> Option<String>) -> Result<Self, SettingError> {
         let of = |name: &str| of(name).filter(|value| !value.trim().is_empty());
         let schema = match of("UFM_HTTP_SCHEMA").map(|schema| schema.to_lowercase()).as_deref() {

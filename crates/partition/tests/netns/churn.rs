@@ -1,4 +1,4 @@
-//! Many changes cause few sweeps.
+//! Tests that many membership changes cause few sweeps of opensm.
 
 use super::*;
 use Membership::Full;

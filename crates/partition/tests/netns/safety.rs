@@ -1,4 +1,5 @@
-//! Ferroband prevents opensm from failing open.
+//! Tests that Ferroband prevents opensm from failing open, that is, from making all ports full members of the
+//! default partition.
 
 use super::*;
 use Membership::Full;
@@ -21,7 +22,8 @@ async fn invalid_foreign_section_blocks_writes() {
     })
     .await;
     assert_eq!(fs::read_to_string(&manager.partitions).unwrap(), before);
-    // After the administrator corrects the file, the partitions of both must be programmed.
+    // After the administrator corrects the file, the partitions of the administrator and of Ferroband must be
+    // programmed.
     fs::write(&manager.partitions, "Default=0x7fff: ALL, SELF=full;\nstorage=0x0100: ALL=limited;\n")
         .unwrap();
     wait_for_pkeys(&fabric, ports[0], |keys| keys.contains(&0x8005) && keys.contains(&0x0100)).await;

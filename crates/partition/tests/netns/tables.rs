@@ -1,4 +1,4 @@
-//! Contents of the ports' P_Key tables.
+//! Tests of the contents of the ports' P_Key tables.
 
 use super::*;
 use Membership::{Full, Limited};

@@ -1,4 +1,4 @@
-//! Takeover by a standby opensm, and signals to a standby.
+//! Tests of the takeover by a standby opensm, and of signals to a standby.
 
 use super::*;
 use Membership::Full;
@@ -17,7 +17,8 @@ async fn partitions_are_unchanged_after_a_takeover() {
     panic!("the standby opensm never became master");
 }
 
-/// The P_Key tables before and after the master is killed; `None` if the standby did not take over.
+/// Returns the P_Key tables before and after the master is killed, or `None` if the standby did not take
+/// over.
 async fn takeover() -> Option<(Vec<Vec<u16>>, Vec<Vec<u16>>)> {
     let ports = consecutive_guids(3);
     let fabric = OpensmTestbed::new(&ports).unwrap();

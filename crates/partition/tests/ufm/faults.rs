@@ -1,4 +1,4 @@
-//! Faults: slow responses, errors, outages and lost state.
+//! Tests of slow responses, errors, outages and lost state of UFM.
 
 use super::*;
 use ferroband_testbed::ufm::{InjectedFault, UfmSimulatorOptions};

@@ -1,4 +1,4 @@
-//! The UFM client and the reconcile loop against a simulated UFM over HTTPS.
+//! Tests of the UFM client and the reconcile loop with a simulated UFM over HTTPS.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

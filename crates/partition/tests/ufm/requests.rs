@@ -1,4 +1,4 @@
-//! Requests to UFM and handling of its responses.
+//! Tests of requests to UFM and of the handling of its responses.
 
 use super::*;
 use ferroband_testbed::ufm::{MissingPartitionReply, UfmSimulatorOptions, VersionQuirks};
@@ -178,7 +178,8 @@ async fn restart_after_a_kill_adds_nothing_twice() {
     let first = UfmReconcilerFixture::start(ufm(&simulator));
     first.set_desired(&[(5, POOL + 1)]);
     wait_until("the member is added", || members(&simulator, 5) == [POOL + 1]).await;
-    // The first instance is killed before it records the success. The next one has the same desired members.
+    // The first instance is killed before it records the success. The next instance has the same desired
+    // members, and must not add them again.
     drop(first);
     let next = UfmReconcilerFixture::start(ufm(&simulator));
     next.set_desired(&[(5, POOL + 1)]);

@@ -1,4 +1,4 @@
-//! Large numbers of members and partitions.
+//! Tests with large numbers of members and partitions.
 
 use super::*;
 use ferroband_testbed::ufm::UfmSimulatorOptions;

@@ -1,4 +1,4 @@
-//! TLS trust and client authentication.
+//! Tests of TLS trust and client authentication.
 
 use super::*;
 use ferroband_testbed::ufm::{TlsIdentity, UfmSimulatorOptions};

@@ -94,7 +94,8 @@ impl SimMachine {
         })
     }
 
-    /// Writes a device with its character devices and interfaces into the trees.
+    /// Writes an RDMA device with its character devices and interfaces into the simulated sysfs and /dev
+    /// trees.
     pub(super) fn write_device(&self, id: FunctionId) -> Result<(), Error> {
         let view = self.function_view(id)?;
         let Some(device) = self.state.device(id) else { return Ok(()) };
@@ -136,7 +137,7 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Removes a device from the tree in which it is visible.
+    /// Removes an RDMA device from the sysfs tree of the network namespace that contains it.
     pub(super) fn remove_from_tree(
         &self,
         view: &FunctionView<'_>,
@@ -151,7 +152,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Writes the function and its character devices to the tree of namespace `netns`.
+    /// Writes a PCI function and the character devices of its RDMA device to the sysfs tree of network
+    /// namespace `netns`.
     fn write_netns_tree(
         &self,
         view: &FunctionView<'_>,

@@ -27,7 +27,7 @@ impl SimMachine {
         self.add_function(id)
     }
 
-    /// Unplugs an adapter and removes everything on top of it.
+    /// Unplugs an adapter, and removes its virtual functions, RDMA devices and interfaces.
     pub(crate) fn unplug(&mut self, adapter: usize) -> Result<(), Error> {
         if !self.state.adapters.get(adapter).is_some_and(|adapter| adapter.plugged) {
             return Ok(());
@@ -93,7 +93,7 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Adds a function to the bus and binds its driver.
+    /// Adds a function to the PCI bus and binds its driver.
     fn add_function(&mut self, id: FunctionId) -> Result<(), Error> {
         let view = self.function_view(id)?;
         let (path, driver) = (view.sysfs_path(), view.hca.driver.clone());
@@ -146,7 +146,8 @@ impl SimMachine {
         let driver = view.function.driver_override.clone().unwrap_or_else(|| view.hca.driver.clone());
         match driver == view.hca.driver || driver == VFIO_DRIVER {
             true => self.attach_driver(id, &driver),
-            // The simulated host has no such driver, so the probe has no effect.
+            // The simulated host does not have the driver that `driver_override` names, so the probe has no
+            // effect.
             false => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Interfaces of functions: taps for adapters, veth pairs for virtual functions, and their entries in the tree.
+//! Interfaces of functions: taps for adapters, veth pairs for virtual functions, and their entries in the
+//! sysfs tree.
 
 use super::SimMachine;
 use crate::partition::SimPartition;
@@ -17,7 +18,8 @@ impl SimMachine {
             self.ensure_veth(id)?;
             return self.refresh_interfaces(id);
         }
-        // Write the names to the tree first, because cleanup finds them there.
+        // Write the names to the sysfs tree before creating the interfaces, because cleanup finds the names
+        // there.
         let names = hca.ports.iter().map(|port| port.netdev.as_ref().map(|netdev| netdev.name.clone()));
         self.update_interfaces(id, names.collect())?;
         for port in &hca.ports {
@@ -75,8 +77,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Sets the interface names of a function's ports in the state and in the tree. A name is `None` if the
-    /// interface is not in this namespace.
+    /// Sets the interface names of a function's ports in the state and in the sysfs tree. A name is `None` if
+    /// the interface is not in the host's namespace.
     pub(super) fn update_interfaces(
         &mut self,
         id: FunctionId,
@@ -114,8 +116,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Finds the current interface name of a virtual function by its alias, and updates the state and the
-    /// tree.
+    /// Finds the current name of a virtual function's interface by the alias of the interface, and updates
+    /// the state and the sysfs tree.
     pub(super) fn refresh_interfaces(&mut self, id: FunctionId) -> Result<(), Error> {
         let alias = netdev::alias_for(self.function_view(id)?.address);
         let links = self.route.links()?;
@@ -128,7 +130,8 @@ impl SimMachine {
         self.update_interfaces(id, names)
     }
 
-    /// Creates all missing interfaces and removes stale ones.
+    /// Creates the missing interfaces of all functions, and removes the veth pairs of virtual functions that
+    /// no longer exist.
     pub(crate) fn ensure_interfaces(&mut self) -> Result<(), Error> {
         let mut desired = Vec::new();
         for id in self.state.functions() {

@@ -1,8 +1,9 @@
 //! The hardware of a simulated host, locked for a change.
 //!
-//! A [`SimMachine`] holds the lock. A change first updates the interfaces and the trees; `commit` then writes the
-//! state and the events. An interrupted change (an error, a kill) leaves a dirty marker, and the next `open`
-//! restores the hardware to the last committed state.
+//! A [`SimMachine`] holds the lock of the simulation. A change first updates the interfaces and the simulated
+//! sysfs and /dev trees. `commit` then writes the state file and the events. A change that is interrupted by
+//! an error or a kill leaves a dirty marker file, and the next `open` restores the hardware to the last
+//! committed state.
 //!
 //! ```text
 //! SimMachine ─┬─ functions   plug, unplug, set_vf_count, bind, unbind
@@ -32,7 +33,7 @@ use ferroband_model::{LinkLayer, PciAddress};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// The hardware of a simulated host. The lock is held until this is dropped.
+/// The hardware of a simulated host. The lock of the simulation is held until this is dropped.
 pub(crate) struct SimMachine {
     root: Root,
     trees: PathBuf,
@@ -40,9 +41,10 @@ pub(crate) struct SimMachine {
     uplink: Option<String>,
     identity: SimIdentity,
     state: SimState,
-    /// The state when it was read. `commit` writes the state only if it differs.
+    /// The state as it was read from the state file. `commit` writes `state` only if it differs from this
+    /// one.
     committed: SimState,
-    /// Whether this change has written the dirty marker.
+    /// Whether this change has created the dirty marker, a file that exists while a change is incomplete.
     dirty: bool,
     route: RouteSocket,
     events: Vec<SimEvent>,
@@ -50,13 +52,14 @@ pub(crate) struct SimMachine {
 }
 
 impl SimMachine {
-    /// Takes the lock and reads the state. If a change was interrupted, restores the last committed state.
+    /// Takes the lock of the simulation and reads the state file. If an earlier change was interrupted,
+    /// restores the last committed state.
     pub(crate) fn open(root: &Root, simulation: &Simulation) -> Result<Self, Error> {
         let lock = crate::simulation::lock(root)?;
         Self::open_locked(root, simulation, lock)
     }
 
-    /// Like `open`, for a caller that already has the lock.
+    /// Like `open`, for a caller that already holds the lock of the simulation.
     pub(crate) fn open_locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         let mut machine = Self::new(root, simulation, lock)?;
         let path = machine.state_path();
@@ -109,7 +112,7 @@ impl SimMachine {
         })
     }
 
-    /// Writes the state, removes the dirty marker and appends the events.
+    /// Completes a change: writes the state file, removes the dirty marker file, and appends the events.
     pub(crate) fn commit(mut self) -> Result<(), Error> {
         if self.state != self.committed {
             let path = self.state_path();
@@ -132,7 +135,8 @@ impl SimMachine {
         self.profile.hcas.get(id.adapter).map_or(LinkLayer::InfiniBand, |hca| hca.link_layer())
     }
 
-    /// Writes the dirty marker. Must be called before the trees or interfaces are changed.
+    /// Creates the dirty marker, a file that exists while a change is incomplete. Must be called before the
+    /// directory trees or the interfaces are changed.
     fn mark_dirty(&mut self) -> Result<(), Error> {
         if !self.dirty {
             files::write_volatile_file(&self.dirty_marker(), b"")?;
@@ -159,7 +163,7 @@ impl SimMachine {
         self.trees.join("netns").join(netns.inode.to_string())
     }
 
-    /// The sysfs tree of the network namespace that contains the device.
+    /// The sysfs tree of the network namespace that contains the RDMA device.
     fn tree_for(&self, device: &SimRdmaDevice) -> SysfsTree {
         match device.netns {
             None => self.tree(),
@@ -198,7 +202,7 @@ impl SimMachine {
         self.events.push(SimEvent::new(action, subsystem, path));
     }
 
-    /// Removes all trees and writes them again according to the state.
+    /// Removes the sysfs and /dev trees of all network namespaces, and writes them again from the state.
     fn write_trees(&mut self) -> Result<(), Error> {
         for directory in ["sys", "dev", "netns"] {
             files::remove_directory(&self.trees.join(directory))?;

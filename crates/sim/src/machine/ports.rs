@@ -9,7 +9,7 @@ use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
 use ferroband_model::{Guid, PKey};
 
 impl SimMachine {
-    /// Changes the state of a port; ports start at 1. Leaving the active state increments `link_downed`.
+    /// Changes the state of port `number`, counted from 1. Leaving the active state increments `link_downed`.
     pub(crate) fn set_port_state(
         &mut self,
         adapter: usize,
@@ -38,7 +38,8 @@ impl SimMachine {
         (0..vfs).try_for_each(|vf| self.update_ports(FunctionId { adapter, vf: Some(vf) }))
     }
 
-    /// Writes the ports of a function to the trees, updates the carrier of its interface and sends an event.
+    /// Writes the ports of a function to the sysfs tree, updates the carrier of its interface and sends an
+    /// event.
     fn update_ports(&mut self, id: FunctionId) -> Result<(), Error> {
         if self.state.device(id).is_none() {
             return Ok(());
@@ -114,7 +115,7 @@ impl SimMachine {
         });
         match table {
             None => return Err(device_error("set the P_Keys of", address, Errno::EINVAL)),
-            // An unchanged table causes no event.
+            // An unchanged P_Key table causes no event.
             Some(table) if *table == keys => return Ok(()),
             Some(table) => *table = keys,
         }
@@ -144,7 +145,7 @@ impl SimMachine {
         self.write_counters(id)
     }
 
-    /// Writes the counters of a function's ports to the trees. Like the kernel, sends no event.
+    /// Writes the counters of a function's ports to the sysfs tree. Like the kernel, sends no event.
     pub(super) fn write_counters(&self, id: FunctionId) -> Result<(), Error> {
         let view = self.function_view(id)?;
         let Some(device) = self.state.device(id) else { return Ok(()) };

@@ -6,7 +6,8 @@ use crate::{Error, files};
 use ferroband_kernel::{Errno, Error as KernelError, Netns, NetnsId, NetnsMode, RdmaDeviceInfo};
 
 impl SimMachine {
-    /// Returns the devices visible in a namespace; `None` is the host's.
+    /// Returns the RDMA devices that are visible in a network namespace. `None` stands for the host's
+    /// namespace.
     pub(crate) fn rdma_devices(&self, netns: Option<NetnsId>) -> Vec<RdmaDeviceInfo> {
         let shared = self.state.netns_mode == NetnsMode::Shared;
         let visible = self.state.devices().filter(|(_, device)| shared || device.netns == netns);
@@ -54,8 +55,8 @@ impl SimMachine {
         }
     }
 
-    /// Moves a device to a namespace; `None` is the host's. Its interface is recreated in the host's
-    /// namespace, with a different queue pair number.
+    /// Moves an RDMA device to a network namespace. `None` stands for the host's namespace. The interface of
+    /// the device is recreated in the host's namespace, with a different queue pair number.
     pub(super) fn set_device_netns(&mut self, id: FunctionId, netns: Option<NetnsId>) -> Result<(), Error> {
         self.mark_dirty()?;
         self.remove_interfaces(id)?;
@@ -95,7 +96,7 @@ impl SimMachine {
         self.tree().write_netns_mode(mode)
     }
 
-    /// Removes the trees of namespaces without devices.
+    /// Removes the sysfs and /dev trees of network namespaces that no longer contain an RDMA device.
     pub(super) fn remove_unused_netns_dirs(&self) -> Result<(), Error> {
         let netns_dirs = self.trees.join("netns");
         let used: Vec<_> =

@@ -11,14 +11,15 @@ use ferroband_kernel::Link;
 use std::collections::BTreeMap;
 
 impl SimMachine {
-    /// Updates state and trees according to the current interfaces, namespaces and traffic of the host.
+    /// Updates the state and the sysfs trees according to the current interfaces, namespaces and traffic of
+    /// the host.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
         self.reclaim_devices()?;
         self.sync_interfaces()?;
         self.count_traffic()
     }
 
-    /// Moves devices of deleted namespaces back to the host's, as the kernel does.
+    /// Moves RDMA devices of deleted network namespaces back to the host's namespace, as the kernel does.
     pub(crate) fn reclaim_devices(&mut self) -> Result<(), Error> {
         let away: Vec<_> =
             self.state.devices().filter_map(|(id, device)| Some((id, device.netns?))).collect();
@@ -29,8 +30,8 @@ impl SimMachine {
         Ok(())
     }
 
-    /// Updates interfaces that were moved or renamed, and recreates those that were deleted with a namespace, which
-    /// the kernel would have moved back.
+    /// Updates interfaces that were moved or renamed. Recreates interfaces that were deleted with a
+    /// namespace, because the kernel would have moved the interfaces of real hardware back to the host.
     fn sync_interfaces(&mut self) -> Result<(), Error> {
         let links = self.route.links()?;
         let with_device: Vec<FunctionId> = self.state.devices().map(|(id, _)| id).collect();
@@ -67,7 +68,7 @@ impl SimMachine {
         self.update_interfaces(id, names)
     }
 
-    /// Adds the traffic since the last call to the counters. The host ends of the veth pairs count the
+    /// Adds the traffic since the last call to the port counters. The host ends of the veth pairs count the
     /// traffic, with swapped directions. Traffic of a virtual function or an IPoIB child also counts for the
     /// port of its adapter.
     fn count_traffic(&mut self) -> Result<(), Error> {

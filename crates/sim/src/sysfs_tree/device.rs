@@ -9,7 +9,7 @@ use ferroband_model::LinkLayer;
 use std::path::{Path, PathBuf};
 
 impl FunctionView<'_> {
-    /// Path of the function's RDMA device below the tree's base.
+    /// Path of the function's RDMA device below the base directory of the sysfs tree.
     pub(crate) fn device_path(&self, device: &SimRdmaDevice) -> PathBuf {
         self.sysfs_path().join("infiniband").join(&device.name)
     }
@@ -41,8 +41,8 @@ impl SysfsTree {
     pub(crate) fn remove_device(&self, view: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
         self.unlink(Path::new("class/infiniband").join(&device.name))?;
         self.remove_directory(view.device_path(device))?;
-        // The directory disappears with the last device, so that readers see a function without an RDMA
-        // device.
+        // Remove the directory `infiniband` with the last RDMA device, so that readers see a function without
+        // an RDMA device.
         let _ = std::fs::remove_dir(self.base.join(view.sysfs_path()).join("infiniband"));
         Ok(())
     }
@@ -79,8 +79,8 @@ impl SysfsTree {
         Ok(())
     }
 
-    /// Writes what exists without any adapter: the netns mode, the connection manager and the class
-    /// directories.
+    /// Writes the entries that exist on a host without adapters: the netns mode, the RDMA connection manager
+    /// and the class directories.
     pub(crate) fn write_machine(&self, mode: NetnsMode) -> Result<(), Error> {
         self.write_file(super::ZERO_FILE, 0)?;
         self.write_netns_mode(mode)?;
@@ -99,7 +99,8 @@ impl SysfsTree {
 }
 
 impl SysfsTree {
-    /// Writes the netns mode as the parameter of ib_core shows it: Y if shared.
+    /// Writes the RDMA network namespace mode as the parameter `netns_mode` of ib_core shows it: `Y` if
+    /// shared, `N` if exclusive.
     pub(crate) fn write_netns_mode(&self, mode: NetnsMode) -> Result<(), Error> {
         let shared = if mode == NetnsMode::Shared { "Y" } else { "N" };
         self.write_file("module/ib_core/parameters/netns_mode", shared)

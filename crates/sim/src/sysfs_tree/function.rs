@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const VFIO_DRIVER: &str = "vfio-pci";
 
 impl SysfsTree {
-    /// Writes a function without the objects that its driver creates.
+    /// Writes a PCI function without the objects that its driver creates.
     pub(crate) fn write_function(&self, view: &FunctionView<'_>) -> Result<(), Error> {
         let path = view.sysfs_path();
         let hca = view.hca;
@@ -63,7 +63,8 @@ impl SysfsTree {
         Ok(())
     }
 
-    /// Writes the links of the bound driver, `driver_override` and `uevent`.
+    /// Writes the symlinks between the function and its bound driver, and the attributes `driver_override`
+    /// and `uevent`.
     pub(crate) fn write_driver(&self, view: &FunctionView<'_>) -> Result<(), Error> {
         let path = view.sysfs_path();
         let bound = view.function.driver.as_deref();
@@ -92,7 +93,7 @@ impl SysfsTree {
         self.write_file(path.join("uevent"), uevent)
     }
 
-    /// Removes a function with everything in it.
+    /// Removes the directory of a PCI function with all its content, and the symlinks to it.
     pub(crate) fn remove_function(&self, view: &FunctionView<'_>) -> Result<(), Error> {
         let address = view.address.to_string();
         self.unlink(Path::new("bus/pci/devices").join(&address))?;

@@ -32,13 +32,13 @@ const ZERO_FILE: &str = ".zero";
 pub(crate) const IPOIB_MTU: u32 = 2044;
 pub(crate) const ETHERNET_MTU: u32 = 1500;
 
-/// A sysfs tree; `base` corresponds to `/sys`.
+/// A simulated sysfs tree. The directory `base` corresponds to `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct SysfsTree {
     base: PathBuf,
 }
 
-/// A function with its profile and its state.
+/// A PCI function with the profile of its adapter and its current state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionView<'a> {
     pub(crate) id: FunctionId,
@@ -68,14 +68,14 @@ impl<'a> FunctionView<'a> {
         Some(Self { id, address, hca, adapter, function: state.function(id)?, vf: vf_state, identity })
     }
 
-    /// Path below the tree's base: root complex, bridges, function. Virtual functions are siblings of their
-    /// physical one.
+    /// Path of the function below the base directory of the sysfs tree: root complex, bridges, function. A
+    /// virtual function is in the same directory as its physical function.
     pub(crate) fn sysfs_path(&self) -> PathBuf {
         pci_sysfs_path(&self.hca.behind, self.hca.pci).with_file_name(self.address.to_string())
     }
 }
 
-/// Path of a PCI function below the tree's base.
+/// Path of a PCI function below the base directory of the sysfs tree.
 pub(crate) fn pci_sysfs_path(behind: &[PciAddress], address: PciAddress) -> PathBuf {
     let top = behind.first().copied().unwrap_or(address);
     let mut path = PathBuf::from(format!("devices/pci{:04x}:{:02x}", top.domain(), top.bus()));
@@ -107,8 +107,8 @@ impl SysfsTree {
         write().map_err(|source| files::file_error("write", &path, source))
     }
 
-    /// Writes a number. Most numbers are 0 and stay 0: these are hard links to one file, which takes a third of the
-    /// time of separate files.
+    /// Writes an attribute whose value is a number. Most values are 0 and stay 0. These attributes are hard
+    /// links to one file, which takes a third of the time of separate files.
     fn write_number(&self, path: impl AsRef<Path>, value: u64) -> Result<(), Error> {
         let target = self.base.join(&path);
         let link = || std::fs::hard_link(self.base.join(ZERO_FILE), &target);
@@ -118,7 +118,7 @@ impl SysfsTree {
         self.write_file(path, value)
     }
 
-    /// Creates a symlink at `path` to `target`, both relative to the tree's base.
+    /// Creates a symlink at `path` to `target`, both relative to the base directory of the sysfs tree.
     fn symlink(&self, path: impl AsRef<Path>, target: &Path) -> Result<(), Error> {
         let above = path.as_ref().components().count().saturating_sub(1);
         let up: PathBuf = std::iter::repeat_n("..", above).collect();

@@ -48,7 +48,7 @@ impl SysfsTree {
         self.symlink(Path::new("class/net").join(name), &path)
     }
 
-    /// Removes an interface from the tree, starting with its class link.
+    /// Removes an interface from the sysfs tree, starting with its class link.
     pub(crate) fn remove_netdev(&self, view: &FunctionView<'_>, name: &str) -> Result<(), Error> {
         self.unlink(Path::new("class/net").join(name))?;
         self.remove_directory(view.sysfs_path().join("net").join(name))?;
@@ -57,8 +57,8 @@ impl SysfsTree {
     }
 }
 
-/// An IPoIB address consists of a queue pair number and the port GID (RFC 4391, 9.1.1); an Ethernet address is
-/// derived from the GUID.
+/// Returns the hardware address of an interface. An IPoIB address consists of a queue pair number and the
+/// port GID (RFC 4391, 9.1.1). An Ethernet address is derived from the GUID.
 fn hardware_address(infiniband: bool, queue_pair: u32, guid: Guid) -> String {
     if infiniband {
         let [_, high, middle, low] = queue_pair.to_be_bytes();

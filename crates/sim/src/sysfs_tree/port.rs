@@ -12,10 +12,10 @@ const PKEY_SLOTS: usize = 128;
 const VF_PKEY_SLOTS: usize = 16;
 
 impl FunctionView<'_> {
-    /// State of a port of the function's RDMA device; ports start at 1.
+    /// State of port `number`, counted from 1, of the function's RDMA device.
     ///
-    /// The port of a virtual function follows the physical port unless its link state is set, and is down without a
-    /// GUID.
+    /// The port of a virtual function has the state of the physical port, unless the link state of the
+    /// virtual function is set. It is down if the virtual function has no GUID.
     pub(crate) fn port_state(&self, device: &SimRdmaDevice, number: usize) -> SimPortState {
         let physical = self.adapter.ports.get(number - 1).copied().unwrap_or(SimPortState::Down);
         let guid = device.port_guids.get(number - 1);

@@ -6,7 +6,8 @@ use ferroband_model::PciAddress;
 use ferroband_sim::{SimPortState, Simulation, SimulationChange};
 use std::time::{Duration, Instant};
 
-/// Waits for an event with this action, this subsystem and a device path with this end.
+/// Waits up to one second for an event. `expected` contains its action, its subsystem and the end of its
+/// device path.
 fn expect(watch: &mut HardwareWatch, expected: (&str, &str, &str)) {
     let until = Instant::now() + Duration::from_secs(1);
     let mut received = Vec::new();

@@ -5,7 +5,7 @@ use ferroband_kernel::Netns;
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
 use ferroband_sim::Error;
 
-/// Two nodes whose `eth0` is on one bridge with this MTU, in a separate namespace.
+/// Two nodes whose `eth0` interfaces are connected by a bridge with this MTU in a separate namespace.
 fn nodes(mtu: u32) -> (Netns, SimNodeFixture, SimNodeFixture) {
     let underlay = new_netns();
     let nodes = [SimNodeFixture::new(), SimNodeFixture::new()];

@@ -1,4 +1,4 @@
-//! Simulated nodes and the output of `ip`.
+//! Fixtures of the tests: simulated nodes and pods, and functions that run `ip` and `ping`.
 
 use ferroband_kernel::rtnetlink::RouteSocket;
 use ferroband_kernel::{Hardware, Host, IpoibChild, Netns, Root};

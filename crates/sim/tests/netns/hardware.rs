@@ -146,7 +146,8 @@ fn up_recreates_interfaces_after_a_reboot() {
 
 #[test]
 fn up_and_down_work_after_an_interrupted_up() {
-    // The state after `up` was killed between creating the interface and writing the marker.
+    // Without its marker file, the simulation is in the state that an `up` leaves if it is killed just before
+    // it writes that file. Both `up` and `down` must succeed.
     let node = SimNodeFixture::with_simulation("node-1");
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.up("node-9", None).unwrap();
@@ -154,14 +155,14 @@ fn up_and_down_work_after_an_interrupted_up() {
     fs::remove_file(node.root.run("ferroband/simulation.json")).unwrap();
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // Someone deletes the state of a running simulation. `up` must create it again.
+    // Someone deletes the state files of a running simulation. `up` must create them again.
     node.up("node-1", None).unwrap();
     fs::remove_dir_all(node.root.state("")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);
     node.down().unwrap();
     assert!(node.link_names().is_empty());
-    // The state after `up` was killed while it wrote the tree. The next `up` must complete it.
+    // The sysfs tree is incomplete, as after an `up` that was killed. The next `up` must complete the tree.
     fs::create_dir_all(node.root.state("sim/sys/class/infiniband")).unwrap();
     node.up("node-1", None).unwrap();
     assert_eq!(infiniband::devices(node.host().root()).unwrap().len(), 1);

@@ -1,4 +1,5 @@
-//! Tests of virtual functions, drivers and hot plug, with the errors of the kernel.
+//! Tests of virtual functions, driver binding and hot plug. Failures must return the error codes of the real
+//! kernel.
 
 use super::fixture::{SimNodeFixture, ip_json, reaches};
 use ferroband_kernel::rtnetlink::{GuidKind, RouteSocket, VfLinkState};
@@ -401,8 +402,8 @@ fn interrupted_change_is_rolled_back() {
     let node = SimNodeFixture::with_simulation("node-1");
     let hardware = node.hardware();
     node.run(|| hardware.set_vf_count(pci_address(PF), 2)).unwrap();
-    // The state after a kill: the dirty marker exists, the trees are incomplete, one veth pair is stale and
-    // one is missing.
+    // Create the state that a killed change leaves: the dirty marker file `begun` exists, the sysfs and /dev
+    // trees are incomplete, one veth pair is stale and one is missing.
     fs::write(node.root.state("sim/begun"), "").unwrap();
     fs::remove_dir_all(hardware.root().sys("class/infiniband")).unwrap();
     fs::remove_file(hardware.root().dev("infiniband/uverbs1")).unwrap();

@@ -14,11 +14,11 @@ use std::time::Instant;
 pub struct SimulatedMember {
     /// True for a full member, false for a limited one.
     pub full: bool,
-    /// Whether the P_Key is at index 0 of the port's table.
+    /// Whether the P_Key is at index 0 of the port's P_Key table.
     pub index0: bool,
 }
 
-/// The addition or removal of a member, for the audit.
+/// A logged addition or removal of a member. [`crate::audit`] evaluates these events after a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MembershipEvent {
     pub at: Instant,

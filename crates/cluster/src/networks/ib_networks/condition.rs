@@ -13,8 +13,8 @@ pub enum IbNetworkOutcome {
     },
     /// The namespace in which the NetworkAttachmentDefinition belongs does not exist yet.
     NamespaceMissing(String),
-    /// No definition can be written, because the spec is invalid or the name is taken. Contains the message
-    /// for the condition.
+    /// No NetworkAttachmentDefinition can be written, because the spec is invalid or the name is taken. The
+    /// string is the message for the Ready condition.
     Invalid(String),
 }
 

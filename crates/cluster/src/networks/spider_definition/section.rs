@@ -1,4 +1,5 @@
-//! Selects the section of a SpiderMultusConfig and generates the main plugin from it.
+//! Finds the section that is set in the spec of a SpiderMultusConfig (`ibsriov`, `ipoib`, …), and generates
+//! the main plugin from it.
 
 use super::super::generated_plugins::{
     CoordinatorEntry, GeneratedPlugin, IbSriovEntry, IpoibEntry, MacvlanEntry, SpiderpoolIpamEntry,
@@ -10,7 +11,7 @@ use ferroband_api::spiderpool::{
 };
 use ferroband_model::ResourceName;
 
-/// The section of a SpiderMultusConfig from which its network is generated.
+/// The section in the spec of a SpiderMultusConfig that configures the main plugin.
 pub enum SpiderSection<'a> {
     IbSriov(&'a IbSriovSection),
     Ipoib(&'a IpoibSection),
@@ -22,7 +23,7 @@ pub enum SpiderSection<'a> {
     Custom(&'a str),
 }
 
-/// `cniType` values and the names of their sections.
+/// Each row is a value of `cniType`, and the name of the section in the spec for this value.
 const CNI_TYPES: [(&str, &str); 7] = [
     ("macvlan", "macvlan"),
     ("ipvlan", "ipvlan"),

@@ -156,8 +156,8 @@ fn an_unreachable_node_keeps_its_memberships_and_guids() {
 fn a_member_whose_delete_event_was_missed_is_removed_after_the_next_list() {
     let before = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
     assert_eq!(desired_for(&before, &[]).table.len(), 1);
-    // No delete event arrived, but the list that follows a broken watch does not contain the member. It must
-    // be removed.
+    // No delete event arrived, but the NodePartitions that are listed after a broken watch do not contain the
+    // member. It must be removed.
     let emptied = [node("n1", &[GUID], vec![])];
     let desired = desired_for(&emptied, &[]);
     assert!(

@@ -24,8 +24,8 @@ pub struct RdmaCounterCollector {
 }
 
 impl RdmaCounterCollector {
-    /// Collects the counters of all RDMA devices in the host's network namespace and, in exclusive mode, in
-    /// `sandboxes`.
+    /// Collects the counters of all RDMA devices in the host's network namespace. In exclusive RDMA mode,
+    /// also collects those in the network namespaces of `sandboxes`.
     pub fn collect(&self, holders: &PodsByPciAddress, sandboxes: &[MetricsSandbox]) -> MetricFamilies {
         let mut metrics = MetricFamilies::default();
         // Only simulated hardware needs the refresh. If it fails, the previous values are reported.
@@ -52,8 +52,8 @@ impl RdmaCounterCollector {
         metrics
     }
 
-    /// Collects the devices under `root`, which shows sysfs as seen from `netns` (`None` for the host's
-    /// namespace).
+    /// Collects the counters of the devices under `root`, which shows sysfs as seen from `netns` (`None` for
+    /// the host's network namespace).
     fn collect_namespace(
         &self,
         root: &Root,
@@ -167,7 +167,7 @@ impl RdmaDeviceMetrics {
                 );
             }
         }
-        // The file contains, for example, `100 Gb/sec (4X EDR)` or `2.5 Gb/sec (1X SDR)`.
+        // The sysfs file `rate` contains, for example, `100 Gb/sec (4X EDR)` or `2.5 Gb/sec (1X SDR)`.
         let rate =
             read_text(&folder.join("rate")).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
         if let Some(rate) = rate.filter(|rate| *rate >= 0.0) {

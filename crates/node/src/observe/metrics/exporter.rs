@@ -1,7 +1,7 @@
 //! The HTTP endpoint `/metrics`.
 //!
-//! A scrape is one short request from a trusted network, so a minimal HTTP/1.1 server is enough: read the head,
-//! respond, close.
+//! A scrape is one short request from a trusted network, so a minimal HTTP/1.1 server is enough. It reads the
+//! request's head, responds, and closes the connection.
 
 use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
 use crate::{
@@ -29,7 +29,7 @@ const MAX_CONCURRENT_SCRAPES: usize = 4;
 #[derive(Clone)]
 pub struct MetricsExporter {
     pub counters: RdmaCounterCollector,
-    /// The kubelet's device plugin directory, which contains its checkpoint.
+    /// The kubelet's device plugin directory, which contains its device checkpoint file.
     pub device_plugins_dir: PathBuf,
     pub pods: Arc<WatchCache<PodOwner>>,
 }
@@ -53,7 +53,7 @@ impl MetricsExporter {
         Ok(())
     }
 
-    /// Accepts and serves connections, forever.
+    /// Accepts connections and serves one scrape on each. Never returns.
     pub async fn accept_connections(self, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(MAX_CONCURRENT_SCRAPES));
         loop {

@@ -12,7 +12,7 @@ pub enum MetricKind {
 /// Pairs of label name and unescaped value.
 pub type MetricLabels = Vec<(&'static str, String)>;
 
-/// Metric families by name: kind, help text, and value by labels.
+/// Metric families by name. Each has a kind, a help text, and one value for each set of labels.
 #[derive(Debug, Default)]
 pub struct MetricFamilies {
     families: BTreeMap<String, (MetricKind, String, BTreeMap<MetricLabels, u64>)>,

@@ -8,7 +8,7 @@
 //! GET /metrics ──exporter──▶ counters: read from sysfs per scrape, no process is started ──exposition──▶ text
 //!                               ├─ pods: the pod that holds a device, from the kubelet's checkpoint and the pod cache
 //!                               ├─ sandbox: devices in the network namespaces of pods
-//!                               └─ vport: driver statistics of their interfaces
+//!                               └─ vport: driver statistics of the devices' network interfaces
 //! ```
 
 mod counters;

@@ -15,7 +15,8 @@ pub struct PodWithController {
 }
 
 impl PodWithController {
-    /// Returns the pod's labels with Spiderpool's names. Labels of a missing controller are empty.
+    /// Returns the pod's labels with Spiderpool's names. If the pod has no controller, the controller's
+    /// labels are empty.
     pub(super) fn labels(&self) -> Vec<(&'static str, String)> {
         let (version, kind, name) = self.controller.clone().unwrap_or_default();
         // The controller of a pod is in the pod's namespace.
@@ -36,8 +37,8 @@ impl PodWithController {
 pub struct PodsByPciAddress(BTreeMap<String, PodWithController>);
 
 impl PodsByPciAddress {
-    /// Joins the kubelet's checkpoint with the pod cache. A device ID that is not a PCI address belongs to a
-    /// shared device and is skipped.
+    /// Combines the device allocations in the kubelet's checkpoint with the pods in the watch cache. A device
+    /// ID that is not a PCI address belongs to a shared device and is skipped.
     pub fn from_checkpoint(held_devices: &HeldDevices, pods: &WatchCache<PodOwner>) -> Self {
         let mut by_uid: BTreeMap<&str, Option<PodWithController>> = BTreeMap::new();
         let mut holders = BTreeMap::new();

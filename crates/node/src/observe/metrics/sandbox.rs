@@ -1,7 +1,7 @@
 //! RDMA devices in the network namespaces of pods.
 //!
-//! In exclusive mode, the host cannot see a device that was moved to a pod. The journals contain the network
-//! namespace of each pod. A namespace is opened for each scrape and closed after it.
+//! In exclusive RDMA mode, the host cannot see a device that was moved to a pod. The journals of the pods'
+//! attachments contain the path of each pod's network namespace. Each scrape opens and closes the namespaces.
 
 use super::PodWithController;
 use crate::{
@@ -19,7 +19,8 @@ pub struct MetricsSandbox {
     pub pod: PodWithController,
 }
 
-/// Lists the sandboxes that have a journal. Journals that cannot be parsed are skipped.
+/// Lists the pod sandboxes that have a journal of their attachments. Journals that cannot be parsed are
+/// skipped.
 pub fn list_sandboxes(root: &Root, pods: &WatchCache<PodOwner>) -> Vec<MetricsSandbox> {
     let folder = root.state("journal");
     let journals = sorted_names(&folder).into_iter().filter(|name| name.ends_with(".json"));

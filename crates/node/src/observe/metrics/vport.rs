@@ -2,8 +2,8 @@
 
 use super::exposition::{MetricFamilies, MetricKind, MetricLabels};
 
-/// Adds the driver statistics that Spiderpool exports: all virtual port counters, and pauses and discards with the
-/// priority as a label.
+/// Adds the driver statistics that Spiderpool exports: all virtual port counters, and the pause and discard
+/// counters of each priority. The priority becomes a label.
 pub fn add_driver_statistics(counted: &[(String, u64)], labels: &MetricLabels, metrics: &mut MetricFamilies) {
     for (name, value) in counted {
         let (short, priority) = match split_priority(name) {
@@ -23,7 +23,8 @@ pub fn add_driver_statistics(counted: &[(String, u64)], labels: &MetricLabels, m
     }
 }
 
-/// Splits `rx_prio3_pause` into `rx_pause` and `3`.
+/// Splits the name of a counter of one priority, such as `rx_prio3_pause`, into `rx_pause` and the priority
+/// `3`.
 fn split_priority(name: &str) -> Option<(String, &str)> {
     let (way, rest) = name.split_once("_prio")?;
     let (priority, what) = rest.split_once('_')?;
@@ -32,8 +33,8 @@ fn split_priority(name: &str) -> Option<(String, &str)> {
     (known && number).then(|| (format!("{way}_{what}"), priority))
 }
 
-/// Converts a name to a valid Prometheus name: `rxVport` becomes `rx_vport`, and other characters than letters,
-/// digits and underscores become underscores.
+/// Converts a driver's counter name to a valid Prometheus name: `rxVport` becomes `rx_vport`, and characters
+/// other than letters, digits and underscores become underscores.
 fn to_snake_case(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
