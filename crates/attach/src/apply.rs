@@ -140,7 +140,8 @@ impl<'a> AddOperation<'a> {
     }
 
     fn attach(&mut self, position: usize, to_address: &mut Vec<usize>) -> Result<(), Error> {
-        // A chained plugin uses the interface that an earlier plugin created, so that interface may exist.
+        // A chained plugin uses the interface that an earlier plugin created. For such a plugin it is not an error
+        // if the interface already exists.
         let chained = matches!(
             self.entry(position).attachment.steps.as_slice(),
             [PlanStep { kind: StepKind::Rdma { .. } | StepKind::Coordinator(_), .. }, ..]

@@ -1,4 +1,4 @@
-//! Errors of the simulation.
+//! Errors of starting, changing and removing a simulation.
 
 use ferroband_kernel::{Errno, Error as KernelError};
 use ferroband_model::{Fault, FaultCode};

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 /// How long the SriovNetworkNodeState of a deleted node is kept, in case the node comes back.
 pub const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(30);
 
-/// What to do with a SriovNetworkNodeState.
+/// Decision of the garbage collection about one SriovNetworkNodeState, whose node exists or was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStateAction {
     Keep,

@@ -1,6 +1,6 @@
-//! Tests of adapters on a kernel with InfiniBand, compared with the output of `rdma` and `ip`. Run them in the VM
-//! of the `vm` test tier, which has two adapters with SR-IOV in exclusive mode, with `--ignored --test-threads 1`.
-//! Each test restores what it changes.
+//! Tests that need a kernel with InfiniBand adapters. They compare the results of this crate with the output of
+//! `rdma` and `ip`. Run them with `--ignored --test-threads 1` in the VM of the `vm` test tier. It has two adapters
+//! with SR-IOV, and its RDMA subsystem is in exclusive network namespace mode. Each test restores what it changes.
 
 use super::fixture::{ip_json, new_netns};
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};

@@ -98,7 +98,7 @@ impl PluginServer {
         };
         self.register().await?;
         registered.send_replace(true);
-        info!(resource = self.resource, "registered at the kubelet");
+        info!(resource = self.resource, "registered with the kubelet");
         while socket_identity(&self.kubelet_socket) == Some(kubelet_identity)
             && socket_identity(&self.socket).is_some()
         {

@@ -21,7 +21,7 @@ use tracing::warn;
 /// Pause after a failed registration. A starting kubelet refuses calls for a moment.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// How plugins register at the kubelet: by calling `Register`, or through its plugin watcher.
+/// How plugins register with the kubelet: by calling `Register`, or through its plugin watcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
     /// Uses the plugin watcher if its directory exists, otherwise calls `Register`.
@@ -77,7 +77,7 @@ pub(super) async fn run_plugin(
             registered.send_replace(false);
             if let Err(e) = result {
                 let resource = &plugin.resource;
-                warn!(resource, error = %error_chain(&e), "cannot register at the kubelet, retrying");
+                warn!(resource, error = %error_chain(&e), "cannot register with the kubelet, retrying");
                 sleep(RETRY_PAUSE).await;
             }
         }

@@ -1,4 +1,4 @@
-//! The kubelet's device plugin service for one resource.
+//! Implements the DevicePlugin gRPC service, which the kubelet calls, for one resource.
 
 use super::{
     AllocatedDevices, DeviceState, preferred_allocation,

@@ -20,8 +20,8 @@ const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reconciliation interval on nodes that do not run opensm.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Runs this node's opensm as the SubnetManagerHost object of the node requests. Never returns. When the
-/// daemon stops, opensm keeps running, and the next daemon adopts it.
+/// Starts, stops and configures opensm on this node, as requested by the node's SubnetManagerHost object. Never
+/// returns. When the daemon stops, opensm keeps running, and the next daemon adopts it.
 pub async fn run_opensm_controller(
     client: Client,
     node: String,
