@@ -72,6 +72,19 @@ pub fn wait_allocatable(node: &str, resource: &str, amount: &str) {
     });
 }
 
+/// Waits until the node daemon has removed the virtual functions of a deleted policy. Otherwise it would remove the
+/// functions that the next scenario creates.
+#[track_caller]
+pub fn wait_no_vfs(node: &str) {
+    let count = format!("cat /var/lib/ferroband/sim/sys/bus/pci/devices/{PF}/sriov_numvfs");
+    eventually(&format!("no virtual functions on {node}"), 120, || {
+        match exec_on(node, &count).stdout_or_panic().trim() {
+            "0" => Ok(()),
+            current => Err(current.to_owned()),
+        }
+    });
+}
+
 /// Applies the device ConfigMap with these files. A string value is used as the file's content.
 pub fn apply_device_config(objects: &mut TestObjects, files: &[(&str, Value)]) {
     let text = |content: &Value| content.as_str().map_or_else(|| content.to_string(), str::to_owned);

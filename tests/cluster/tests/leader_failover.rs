@@ -2,6 +2,7 @@
 //!
 //! Five kills here; `cargo xtask test soak` does twenty.
 
+use ferroband_cluster_tests::hardware::wait_no_vfs;
 use ferroband_cluster_tests::inspect::{audit_events, audit_log_length};
 use ferroband_cluster_tests::leader::kill_leader;
 use ferroband_cluster_tests::{TestObjects, eventually, kubectl, kubectl_get, node_names, soak_rounds};
@@ -94,4 +95,6 @@ fn many_leader_kills_lose_no_change_and_repeat_none() {
         writes >= changes && writes <= changes + i64::try_from(kills).expect("few"),
         "{writes} writes for {changes} changes"
     );
+    drop(objects);
+    nodes.iter().for_each(|node| wait_no_vfs(node));
 }

@@ -116,7 +116,7 @@ fn node_token_changes_only_address_entries_of_its_node() {
     ] {
         let answer = replace(taken.clone());
         assert!(
-            !answer.ok && answer.err.contains(&format!("not those of node {}", nodes[0])),
+            !answer.ok && answer.err.contains(&format!("do not belong to node {}", nodes[0])),
             "{taken}: {answer:?}"
         );
     }
