@@ -17,6 +17,7 @@ mod swarm;
 mod test;
 mod tools;
 mod vm;
+mod workspace;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};

@@ -24,6 +24,11 @@ impl Source {
         self.declared_for_tests || self.path.components().any(|part| test(part.as_os_str()))
     }
 
+    /// Name of the folder below `crates/`, for a file of the product.
+    pub fn crate_name(&self) -> String {
+        self.path.iter().nth(1).unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Whether it is part of the product.
     pub fn is_product(&self) -> bool {
         self.path.starts_with("crates") && !self.path.starts_with("crates/testbed") && !self.is_test()

@@ -2,11 +2,10 @@
 
 use super::sources::Source;
 use crate::cache;
-use crate::command::{command, output};
+use crate::workspace;
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -18,9 +17,7 @@ const ALLOWED: &[(&str, &str)] = &[
 
 /// Fails if a declared dependency is used nowhere: in the workspace's table or in one package.
 pub fn check(sources: &[Source]) -> Result<()> {
-    let args = ["metadata", "--format-version=1", "--no-deps"];
-    let text = output(command("cargo", args).current_dir(cache::checkout()))?;
-    let metadata: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let metadata = workspace::metadata()?;
     let mut unused = Vec::new();
     let mut declared = BTreeSet::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {

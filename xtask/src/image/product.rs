@@ -4,6 +4,7 @@ use super::archive;
 use crate::cache;
 use crate::command::{command, output, succeeds};
 use crate::progress::{ProgressStep, run_step};
+use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
@@ -118,9 +119,6 @@ fn checkout_key() -> String {
 
 /// cargo's target folder.
 pub fn cargo_target_dir() -> Result<PathBuf> {
-    let text = output(
-        command("cargo", ["metadata", "--format-version=1", "--no-deps"]).current_dir(cache::checkout()),
-    )?;
-    let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let metadata = workspace::metadata()?;
     Ok(PathBuf::from(metadata["target_directory"].as_str().context("cargo metadata has no target folder")?))
 }

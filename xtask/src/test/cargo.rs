@@ -3,6 +3,7 @@
 use super::tally::Tally;
 use crate::cache;
 use crate::command::{command, output};
+use crate::workspace;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -156,8 +157,7 @@ fn add_to_tally(tally: &mut Tally, output: &CargoOutput) -> Result<()> {
 
 /// (package, integration test) pairs of the workspace.
 fn integration_tests() -> Result<Vec<(String, String)>> {
-    let text = output(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
-    let metadata: Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let metadata = workspace::metadata()?;
     let mut found = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         for target in package["targets"].as_array().into_iter().flatten() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub fn lines(sources: &[Source]) -> Vec<String> {
     let mut found = BTreeSet::new();
     for source in sources.iter().filter(|source| source.is_product()) {
-        let krate = source.path.iter().nth(1).unwrap_or_default().to_string_lossy().into_owned();
+        let krate = source.crate_name();
         let mut names = BTreeSet::new();
         source.syntax.items.iter().for_each(|item| collect_item(item, &mut names));
         found.extend(names.into_iter().map(|name| format!("{krate}: {name}")));

@@ -7,8 +7,7 @@ use syn::visit::{self, Visit};
 pub fn lines(sources: &[Source]) -> Vec<String> {
     let mut found = WireTypes::default();
     for source in sources.iter().filter(|source| source.is_product()) {
-        found.krate =
-            source.path.iter().nth(1).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        found.krate = source.crate_name();
         source.visit_production(&mut found);
     }
     found.lines.sort();
