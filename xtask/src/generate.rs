@@ -1,10 +1,10 @@
 //! Generated files in the repository: CRDs, manifests, completions, manual pages, the book's reference.
 
-use crate::cache;
 use crate::check::{cases, golden};
-use crate::command::{command, output, run};
-use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output, run};
+use ferroband_lab::progress::run_step;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub fn check_current() -> Result<()> {
 /// Builds the CLI that writes the files, and returns its path.
 fn build_cli() -> Result<PathBuf> {
     run(command("cargo", ["build", "--quiet", "--package", "ferroband-cli"]).current_dir(cache::checkout()))?;
-    Ok(crate::image::cargo_target_dir()?.join("debug/ferroband"))
+    Ok(ferroband_lab::image::cargo_target_dir()?.join("debug/ferroband"))
 }
 
 /// Writes all generated files below a folder.

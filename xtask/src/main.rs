@@ -3,24 +3,16 @@
 mod bench;
 #[cfg(test)]
 mod book;
-mod cache;
 mod check;
-mod command;
 mod demo;
 mod dist;
 mod generate;
-mod image;
-mod lab;
-mod programs;
-mod progress;
-mod swarm;
 mod test;
-mod tools;
-mod vm;
-mod workspace;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use ferroband_lab::cluster::{InternalCommand, LabCommand, run as run_lab, run_internal};
+use ferroband_lab::{image, vm};
 use std::process::ExitCode;
 
 /// Build, try and test Ferroband on this machine.
@@ -45,7 +37,7 @@ enum Task {
     /// Run the CNI conformance cases against any plugin binary
     Conformance(test::ConformanceArgs),
     /// Manage a real Kubernetes cluster on this machine, in separate namespaces
-    Lab(lab::LabCommand),
+    Lab(LabCommand),
     /// Open a shell in an emulated machine with InfiniBand: no hardware, no Kubernetes
     Fabric {
         #[command(subcommand)]
@@ -57,12 +49,8 @@ enum Task {
     Image,
     /// Build a release: static programs, image, manifests, bill of materials, checksums
     Dist(dist::DistArgs),
-    #[command(hide = true)]
-    LabInit(lab::LabInitArgs),
-    #[command(hide = true)]
-    LabJanitor(lab::LabJanitorArgs),
-    #[command(hide = true)]
-    LabRemote(lab::LabRemoteArgs),
+    #[command(flatten)]
+    Internal(InternalCommand),
 }
 
 #[derive(Subcommand, Debug)]
@@ -96,7 +84,7 @@ fn run(task: &Task) -> Result<i32> {
         Task::Test(args) => test::run_tests(args),
         Task::Bench { what } => bench::bench(what),
         Task::Conformance(args) => test::run_player(args),
-        Task::Lab(command) => lab::run(command),
+        Task::Lab(command) => run_lab(command),
         Task::Fabric { verb: FabricCommand::Up(series) } => vm::open_shell(&series.kernel).map(|()| 0),
         Task::Fabric { verb: FabricCommand::Build(series) } => {
             let made = vm::build(&series.kernel)?;
@@ -111,8 +99,6 @@ fn run(task: &Task) -> Result<i32> {
         Task::Generate => generate::generate().map(|()| 0),
         Task::Image => image::build_all().map(|()| 0),
         Task::Dist(args) => dist::dist(args).map(|()| 0),
-        Task::LabInit(args) => lab::run_init(args).map(|()| 0),
-        Task::LabJanitor(args) => lab::run_janitor(args).map(|()| 0),
-        Task::LabRemote(args) => lab::run_remote(args),
+        Task::Internal(internal) => run_internal(internal),
     }
 }

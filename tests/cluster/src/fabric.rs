@@ -1,7 +1,7 @@
 //! A subnet manager for the lab: a simulated UFM on the control plane's network. Its partitions are written to the
 //! nodes' simulated ports.
 
-use crate::{TestObjects, eventually, exec_on, kubectl_get, lab_command, node_names};
+use crate::{TestObjects, eventually, exec_on, kubectl_get, machine_command, node_names};
 use ferroband_testbed::pkey_table_writer::PKeyTableWriter;
 use ferroband_testbed::ufm::{UfmSimulator, UfmSimulatorOptions};
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl UfmFabric {
         let listen = SocketAddr::new(ADDRESS.parse().expect("an address"), 443);
         let start = UfmSimulatorOptions::from_document(listen, control_netns()).expect("a certificate");
         let ufm = Arc::new(UfmSimulator::start(start).expect("a simulated UFM"));
-        let writer = |node: &String| lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
+        let writer = |node: &String| machine_command(node, &["ferroband", "sim", "fabric"]);
         let painter =
             PKeyTableWriter::start(ufm.clone(), node_names().iter().map(writer).collect()).expect("writers");
         let mut objects = TestObjects::default();

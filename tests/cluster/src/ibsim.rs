@@ -8,7 +8,7 @@
 //! All ibsim clients run on one node: its sockets belong to a network namespace.
 
 use crate::opensm_mounts::OpensmMounts;
-use crate::{eventually, exec_on, lab_command, node_names};
+use crate::{eventually, exec_on, machine_command, node_names};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -56,7 +56,7 @@ impl IbsimFabric {
             "mkdir -p /run/ibsim && cd /run/ibsim && cat > net && echo $$ > pid && \
              IBSIM_SOCKNAME={SOCKETS} exec ibsim -s -n net > out 2>&1"
         );
-        let mut command = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
+        let mut command = machine_command(&self.node, &["sh", "-c", &script]);
         let mut child = command.stdin(Stdio::piped()).spawn().expect("ibsim");
         let mut stdin = child.stdin.take().expect("its standard input");
         stdin.write_all(self.topology().as_bytes()).expect("the fabric");
@@ -107,12 +107,12 @@ impl IbsimFabric {
             all.join(" "),
             pkey_query_command("${p#*,}"),
         );
-        let mut reader = lab_command(&["exec", &self.node, "--", "sh", "-c", &script]);
+        let mut reader = machine_command(&self.node, &["sh", "-c", &script]);
         let mut reader = reader.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("smpquery");
         let lines = BufReader::new(reader.stdout.take().expect("its output")).lines();
         self.children.push(reader);
         let writer = |node: &String| {
-            let mut command = lab_command(&["exec", node, "--", "ferroband", "sim", "fabric"]);
+            let mut command = machine_command(node, &["ferroband", "sim", "fabric"]);
             command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("ferroband sim fabric")
         };
         let mut writers: Vec<Child> = node_names().iter().map(writer).collect();

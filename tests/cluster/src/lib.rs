@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! cargo xtask test cluster ── lab up ──▶ this crate's tests, one at a time ──▶ lab down
-//!                                          │ FERROBAND_XTASK, FERROBAND_LAB
-//!                                          └─ kubectl, exec on a node, reboot: through `xtask lab`
+//!                                          │ FERROBAND_LAB: its name
+//!                                          └─ ferroband_lab: kubectl, exec on a node, reboot
 //! ```
 //!
 //! A test panics with the observed state on failure. It leaves the lab healthy and removes its objects.
 
+mod api_client;
 mod daemons;
 mod document;
 pub mod fabric;
@@ -27,17 +28,18 @@ mod vmlab_only;
 mod wait;
 pub mod whereabouts_binary;
 
+pub use api_client::{kubectl_get, try_get};
 pub use daemons::{for_each_daemon, kill_node_daemon};
 pub use document::{RDMA_INFINIBAND_EXAMPLES, document_manifests, document_yaml, read_example};
 pub use objects::{
     TestObjects, network_definition, pod_with_annotations, pod_with_networks, wait_network_definition,
     wait_pod_ready, wait_pods_ready,
 };
-pub use own_lab::{start_bare_lab, start_own_lab};
+pub use own_lab::{lab_cli, lab_program, start_bare_lab, start_own_lab, up_lab};
 pub use vmlab_only::note_vmlab_only;
 pub use wait::{eventually, holds_for};
 
-use serde_json::Value;
+use ferroband_lab::cluster::Lab;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -61,37 +63,46 @@ impl LabOutput {
     }
 }
 
-/// Runs `xtask lab ARGS` on the lab under test.
-pub fn run_lab(args: &[&str]) -> LabOutput {
-    run(lab_command(args), "")
+/// The lab under test.
+pub fn current_lab() -> Lab {
+    let name = own_lab::name().or_else(|| std::env::var("FERROBAND_LAB").ok());
+    let name = name.expect("FERROBAND_LAB is not set: run this with `cargo xtask test cluster`");
+    Lab::named(&name).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// The command `xtask lab ARGS`, not yet started.
-pub fn lab_command(args: &[&str]) -> Command {
-    let name = own_lab::name().unwrap_or_else(|| required_variable("FERROBAND_LAB"));
-    let mut command = Command::new(required_variable("FERROBAND_XTASK"));
-    command.args(["lab", "--name", &name]).args(args);
+/// A command on a machine of the lab, not yet started.
+#[track_caller]
+pub fn machine_command(machine: &str, args: &[&str]) -> Command {
+    let mut command = current_lab().exec(machine).unwrap_or_else(|error| panic!("{error:#}"));
+    command.args(args);
     command
 }
 
-fn required_variable(name: &str) -> String {
-    std::env::var(name)
-        .unwrap_or_else(|_| panic!("{name} is not set: run this with `cargo xtask test cluster`"))
+/// Cuts a node's power and starts it again.
+#[track_caller]
+pub fn reboot_node(node: &str) {
+    lab_program();
+    ferroband_lab::cluster::reboot(&current_lab(), node).unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+/// Runs the ferroband CLI as administrator.
+pub fn ferroband(args: &[&str]) -> LabOutput {
+    run_with(current_lab().ferroband(), args, "")
 }
 
 /// Runs kubectl as administrator.
 pub fn kubectl(args: &[&str]) -> LabOutput {
-    run_lab(&[&["kubectl", "--"], args].concat())
+    kubectl_with(args, "")
 }
 
 /// Runs kubectl with standard input.
 pub fn kubectl_with(args: &[&str], input: &str) -> LabOutput {
-    run(lab_command(&[&["kubectl", "--"], args].concat()), input)
+    run_with(current_lab().kubectl(), args, input)
 }
 
 /// Runs Helm as administrator.
 pub fn helm(args: &[&str]) -> LabOutput {
-    run_lab(&[&["helm", "--"], args].concat())
+    run_with(current_lab().helm(), args, "")
 }
 
 /// Path of a chart in the checkout.
@@ -99,16 +110,9 @@ pub fn chart_path(name: &str) -> String {
     format!("{}/../../deploy/charts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `kubectl get -o json`: an object or a list.
-#[track_caller]
-pub fn kubectl_get(args: &[&str]) -> Value {
-    let text = kubectl(&[&["get"], args, &["-o", "json"]].concat()).stdout_or_panic();
-    serde_json::from_str(&text).expect("kubectl prints JSON")
-}
-
 /// Runs a shell script on a machine of the lab: a node or `control`.
 pub fn exec_on(machine: &str, script: &str) -> LabOutput {
-    run_lab(&["exec", machine, "--", "sh", "-c", script])
+    run_with(current_lab().exec(machine), &["sh", "-c", script], "")
 }
 
 /// Runs a shell script in a pod's first container.
@@ -128,7 +132,12 @@ pub fn node_names() -> Vec<String> {
     items.iter().filter_map(|n| n["metadata"]["name"].as_str().map(str::to_string)).collect()
 }
 
-fn run(mut command: Command, input: &str) -> LabOutput {
+fn run_with(command: anyhow::Result<Command>, args: &[&str], input: &str) -> LabOutput {
+    let mut command = match command {
+        Ok(command) => command,
+        Err(error) => return LabOutput { ok: false, out: String::new(), err: format!("{error:#}") },
+    };
+    command.args(args);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

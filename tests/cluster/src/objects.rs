@@ -1,6 +1,6 @@
 //! Kubernetes objects of one test, deleted when the test ends, also after a failure.
 
-use crate::{eventually, kubectl, kubectl_with};
+use crate::{eventually, kubectl_with, try_get};
 use serde_json::{Value, json};
 
 /// Manifests that a test has applied. Drop deletes them in reverse order.
@@ -57,8 +57,7 @@ pub fn network_definition(name: &str, config: &Value) -> Value {
 #[track_caller]
 pub fn wait_network_definition(namespace: &str, name: &str, seconds: u64) -> Value {
     eventually(&format!("network {namespace}/{name}"), seconds, || {
-        let output = kubectl(&["get", "net-attach-def", "-n", namespace, name, "-o", "json"]);
-        serde_json::from_str(&output.out).map_err(|_| output.err)
+        try_get(&["net-attach-def", "-n", namespace, name])
     })
 }
 
@@ -83,8 +82,7 @@ pub fn pod_with_networks(name: &str, node: &str, networks: &str) -> String {
 #[track_caller]
 pub fn wait_pod_ready(pod: &str, seconds: u64) -> Value {
     eventually(&format!("pod {pod} Ready"), seconds, || {
-        let output = kubectl(&["get", "pod", pod, "-o", "json"]);
-        let pod: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
+        let pod = try_get(&["pod", pod])?;
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
         if ready { Ok(pod) } else { Err(format!("{}", pod["status"])) }
@@ -95,8 +93,7 @@ pub fn wait_pod_ready(pod: &str, seconds: u64) -> Value {
 #[track_caller]
 pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
     eventually(&format!("{pods} pods {label} Ready"), seconds, || {
-        let output = kubectl(&["get", "pods", "-l", label, "-o", "json"]);
-        let list: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
+        let list = try_get(&["pods", "-l", label])?;
         let mut found = list["items"].as_array().cloned().unwrap_or_default();
         let ready = |pod: &Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -107,8 +104,10 @@ pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
             return Ok(found);
         }
         let names = found.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default());
-        let events = kubectl(&["get", "events", "--field-selector", "type=Warning"]).out;
-        Err(format!("{:?}\n{events}", names.collect::<Vec<_>>()))
+        let events = try_get(&["events", "--field-selector", "type=Warning"]).unwrap_or_default();
+        let messages =
+            events["items"].as_array().into_iter().flatten().map(|event| event["message"].to_string());
+        Err(format!("{:?}\n{}", names.collect::<Vec<_>>(), messages.collect::<Vec<_>>().join("\n")))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fabric::{UfmFabric, pkey_tables};
 use crate::hardware::wait_allocatable;
-use crate::{TestObjects, eventually, kubectl, network_definition, node_names, run_lab};
+use crate::{TestObjects, eventually, ferroband, kubectl, network_definition, node_names};
 use serde_json::{Value, json};
 
 /// Resource name of the virtual functions.
@@ -96,7 +96,7 @@ pub fn tenant_pod(namespace: &str, name: &str, node: &str, networks: &str) -> St
 /// The pod's row of `ferroband partition members`, if any.
 #[track_caller]
 pub fn partition_member(pod: &str) -> Option<Value> {
-    let output = run_lab(&["ferroband", "--", "partition", "members", "-o", "json"]).stdout_or_panic();
+    let output = ferroband(&["partition", "members", "-o", "json"]).stdout_or_panic();
     let all: Value = serde_json::from_str(&output).expect("JSON");
     all.as_array().into_iter().flatten().find(|row| row["pod"] == pod).cloned()
 }

@@ -2,7 +2,7 @@
 //! written by Whereabouts itself instead of by the test.
 
 use crate::legacy_stack::{LegacyPod, write_file};
-use crate::{exec_on, kubectl, lab_command};
+use crate::{exec_on, kubectl, machine_command};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,6 @@ pub fn assign(program: &Path, range: &str, pods: &[&LegacyPod]) {
 fn install(program: &Path, node: &str) {
     let script = "cat > /opt/cni/bin/whereabouts && chmod 755 /opt/cni/bin/whereabouts";
     let file = File::open(program).expect("the program");
-    let status = lab_command(&["exec", node, "--", "sh", "-c", script]).stdin(file).status();
+    let status = machine_command(node, &["sh", "-c", script]).stdin(file).status();
     assert!(status.is_ok_and(|status| status.success()), "cannot copy {} to {node}", program.display());
 }

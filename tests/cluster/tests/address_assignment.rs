@@ -7,7 +7,7 @@ use ferroband_cluster_tests::ip_pools::{
 };
 use ferroband_cluster_tests::{
     TestObjects, eventually, exec_in_pod, exec_on, for_each_daemon, holds_for, kubectl, kubectl_get,
-    node_names, pod_with_annotations as pod, wait_pod_ready,
+    node_names, pod_with_annotations as pod, try_get, wait_pod_ready,
 };
 use serde_json::{Value, json};
 
@@ -73,8 +73,7 @@ fn pool_of_the_pod_wins_and_reserved_or_disabled_addresses_are_not_assigned() {
         if right { Ok(()) } else { Err(status.to_string()) }
     });
     eventually("the pod's endpoint", 60, || {
-        let output = kubectl(&["get", "spiderendpoint", "a01-first", "-o", "json"]);
-        let endpoint: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
+        let endpoint = try_get(&["spiderendpoint", "a01-first"])?;
         let ip = &endpoint["status"]["current"]["ips"][0];
         let right =
             ip["ipv4"] == "172.101.0.100/16" && ip["ipv4Pool"] == "a01-a" && ip["interface"] == "net1";

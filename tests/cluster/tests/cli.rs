@@ -1,17 +1,13 @@
 //! CLI commands on a real cluster: status, doctor, verify.
 
 use ferroband_cluster_tests::{
-    LabOutput, TestObjects, eventually, exec_in_pod, kubectl, kubectl_get, lab_command, network_definition,
-    node_names, run_lab,
+    TestObjects, current_lab, eventually, exec_in_pod, ferroband, kubectl, kubectl_get, network_definition,
+    node_names,
 };
 use serde_json::{Value, json};
 use std::process::Stdio;
 
 const NETWORK: &str = "people-ib";
-
-fn ferroband(arguments: &[&str]) -> LabOutput {
-    run_lab(&[&["ferroband", "--"], arguments].concat())
-}
 
 fn network() -> Value {
     let config = json!({
@@ -110,7 +106,8 @@ fn verify_tests_a_network_between_two_nodes_and_cleans_up() {
 #[test]
 fn verify_cleans_up_when_interrupted() {
     // The network never appears, so verify waits.
-    let mut running = lab_command(&["ferroband", "--", "verify", "people-absent", "--timeout", "120"]);
+    let mut running = current_lab().ferroband().expect("the CLI");
+    running.args(["verify", "people-absent", "--timeout", "120"]);
     let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the CLI starts");
     eventually("the first pod", 30, || if verify_pods() == 1 { Ok(()) } else { Err("none".to_owned()) });
     let pid = running.id().to_string();

@@ -5,7 +5,7 @@
 use ferroband_cluster_tests::hardware::{allocatable, apply_device_config, wait_allocatable};
 use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, kubectl_get, node_names, read_example, run_lab, start_own_lab,
+    TestObjects, eventually, exec_in_pod, kubectl_get, node_names, read_example, reboot_node, start_own_lab,
     wait_network_definition,
 };
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn adapter_is_switched_to_infiniband_and_a_pod_gets_a_function() {
                 Err(status)
             }
         });
-        run_lab(&["reboot", node]).stdout_or_panic();
+        reboot_node(node);
     }
     for node in &nodes {
         eventually("the adapter is InfiniBand", 120, || match link_type(node).as_str() {

@@ -5,7 +5,7 @@ use ferroband_cluster_tests::inspect::{
 };
 use ferroband_cluster_tests::{
     TestObjects, document_yaml, eventually, exec_in_pod, exec_on, kill_node_daemon, kubectl, kubectl_get,
-    network_definition, node_names, pod_with_networks as pod, run_lab,
+    network_definition, node_names, pod_with_networks as pod, reboot_node,
 };
 use serde_json::{Value, json};
 
@@ -264,7 +264,7 @@ fn pod_keeps_its_address_after_a_node_reboot() {
     objects.apply(&pod("phoenix", &node, "rebooted"));
     objects.wait_ready("phoenix", 60);
     let (before, _) = first_ipv4(&pod_interface("phoenix", "net1"));
-    run_lab(&["reboot", &node]).stdout_or_panic();
+    reboot_node(&node);
     let after = eventually("the pod runs again with its network", 120, || {
         let pod = kubectl_get(&["pod", "phoenix"]);
         let state = &pod["status"]["containerStatuses"][0];

@@ -1,7 +1,8 @@
 //! The lab itself: a real cluster that recovers from failures.
 
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, lab_command, node_names, run_lab,
+    TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, lab_cli, node_names, reboot_node,
+    up_lab,
 };
 use std::process::Stdio;
 
@@ -46,7 +47,7 @@ fn exec_logs_and_port_forward_work() {
     assert_eq!(kubectl(&["logs", "page"]).stdout_or_panic().trim(), "serving");
 
     let forward = ["kubectl", "--", "port-forward", "pod/page", "18080:8080"];
-    let mut forwarding = lab_command(&forward).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut forwarding = lab_cli(&forward).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let text = std::panic::catch_unwind(|| {
         eventually("the forwarded port", 20, || {
             let page = exec_on("control", "curl -s --max-time 2 http://127.0.0.1:18080/");
@@ -81,8 +82,8 @@ fn lab_up_restarts_a_killed_kubelet_and_api_server() {
     exec_on(&node, "kill -9 $(cat /run/lab/kubelet.pid)").stdout_or_panic();
     exec_on("control", "kill -9 $(cat /run/lab/kube-apiserver.pid)").stdout_or_panic();
     assert!(!kubectl(&["get", "nodes", "--request-timeout=2s"]).ok, "the API server survived a kill -9");
-    run_lab(&["up"]).stdout_or_panic();
-    run_lab(&["status"]).stdout_or_panic();
+    up_lab(&[]);
+    assert!(lab_cli(&["status"]).status().expect("the lab program starts").success());
     assert!(exec_on(&node, "kill -0 $(cat /run/lab/kubelet.pid)").ok);
 }
 
@@ -92,7 +93,7 @@ fn pods_restart_after_a_node_reboot() {
     objects.apply_pod("survivor", &node);
     let before = objects.wait_ready("survivor", 60);
     exec_on(&node, "touch /run/volatile").stdout_or_panic();
-    run_lab(&["reboot", &node]).stdout_or_panic();
+    reboot_node(&node);
     assert!(!exec_on(&node, "test -e /run/volatile").ok, "/run survived the reboot");
     let after = eventually("the pod runs again", 90, || {
         let pod = kubectl_get(&["pod", "survivor"]);

@@ -9,8 +9,8 @@ use ferroband_cluster_tests::ip_pools::{
 };
 use ferroband_cluster_tests::legacy_stack::{self, LegacyPod, apply_network, wait_absent};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_on, kubectl, kubectl_get, node_names, pod_with_networks, run_lab,
-    start_bare_lab,
+    TestObjects, eventually, exec_on, kubectl, kubectl_get, node_names, pod_with_networks, start_bare_lab,
+    up_lab,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
     let networks_before = networks_annotation(&member);
     let before: Vec<Value> = old.iter().map(|pod| pod_identity(&pod.name)).collect();
 
-    run_lab(&["up", "--install"]).stdout_or_panic();
+    up_lab(&["--install"]);
 
     let now: Vec<Value> = old.iter().map(|pod| pod_identity(&pod.name)).collect();
     assert_eq!(now, before, "running pods are not touched");

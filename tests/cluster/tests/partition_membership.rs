@@ -6,7 +6,7 @@ use ferroband_cluster_tests::tenants::{
     BLUE, RED, member_guid, pod_warnings, tenant_fixture, tenant_network, tenant_pod, wait_not_member,
 };
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, holds_for, kubectl, kubectl_get, node_names, run_lab,
+    TestObjects, eventually, exec_in_pod, ferroband, holds_for, kubectl, kubectl_get, node_names,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn pod_is_a_member_before_it_runs_and_removed_afterwards_despite_a_ufm_outage() 
         }
     });
     assert_reaches("late", "red-1");
-    run_lab(&["ferroband", "--", "partition", "diff"]).stdout_or_panic();
+    ferroband(&["partition", "diff"]).stdout_or_panic();
 
     let last = [member_guid("red-1"), member_guid("blue-1")];
     kubectl(&["delete", "pod", "red-1", "blue-1", "--wait", "--timeout=60s"]).stdout_or_panic();

@@ -6,7 +6,7 @@
 
 use ferroband_cluster_tests::fabric::UfmFabric;
 use ferroband_cluster_tests::tenants::{BLUE, PORT_PATH, RED, tenant_fixture, tenant_pod_spec};
-use ferroband_cluster_tests::{TestObjects, eventually, kubectl, kubectl_get, run_lab, soak_rounds};
+use ferroband_cluster_tests::{TestObjects, eventually, ferroband, kubectl, kubectl_get, soak_rounds};
 use ferroband_testbed::audit::{PodTenancy, audit};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn no_pod_ran_outside_its_partition_during_a_ufm_outage() {
         some => Err(format!("{some} {}", kubectl(&["get", "pods", "-o", "wide"]).out)),
     });
     eventually("both partitions are empty", 90, || check_no_members(&fabric));
-    run_lab(&["ferroband", "--", "partition", "diff"]).stdout_or_panic();
+    ferroband(&["partition", "diff"]).stdout_or_panic();
     let all = [tenancies("red", RED), tenancies("blue", BLUE)].concat();
     let events = fabric.ufm.events();
     println!(

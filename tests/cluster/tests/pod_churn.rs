@@ -4,8 +4,8 @@
 
 use ferroband_cluster_tests::inspect::{block_entries, leftover_state, network_status};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, kill_node_daemon, kubectl, kubectl_get, network_definition, node_names, run_lab,
-    soak_rounds,
+    TestObjects, eventually, kill_node_daemon, kubectl, kubectl_get, network_definition, node_names,
+    reboot_node, soak_rounds,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ fn pods_starting_during_a_node_reboot_run_eventually_and_leave_nothing_behind() 
         found if (1..REBOOTED).contains(&found) => Ok(()),
         found => Err(format!("{found} have addresses")),
     });
-    run_lab(&["reboot", &node]).stdout_or_panic();
+    reboot_node(&node);
     kubectl(&["rollout", "status", "deployment/churn", "--timeout=180s"]).stdout_or_panic();
     assert_eq!(addresses().len(), REBOOTED);
     let entries = block_entries().into_iter().filter(|(block, _)| block.starts_with(RANGE));

@@ -8,7 +8,8 @@ use ferroband_cluster_tests::ip_pools::{
 };
 use ferroband_cluster_tests::{
     TestObjects, eventually, exec_on, holds_for, kubectl, kubectl_get, kubectl_with, node_names,
-    pod_with_networks as on_network, run_lab, soak_rounds, start_own_lab, wait_pod_ready, wait_pods_ready,
+    pod_with_networks as on_network, reboot_node, soak_rounds, start_own_lab, try_get, up_lab,
+    wait_pod_ready, wait_pods_ready,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +98,7 @@ fn del_during_an_api_server_outage_is_completed_afterwards() {
         exec_on(&nodes[0], &call).stdout_or_panic();
         exec_on(&nodes[0], &call).stdout_or_panic();
     });
-    run_lab(&["up"]).stdout_or_panic();
+    up_lab(&[]);
     if let Err(panic) = deleted {
         std::panic::resume_unwind(panic);
     }
@@ -171,8 +172,7 @@ fn pods_with_eight_networks_are_recreated_at_once_without_leaks() {
     let mark = audit_log_length();
     kubectl(&["delete", "pods", "-l", "a=x02", "--wait=false"]).stdout_or_panic();
     eventually("the new pods", 180, || {
-        let output = kubectl(&["get", "pods", "-l", "a=x02", "-o", "json"]);
-        let list: Value = serde_json::from_str(&output.out).map_err(|_| output.err)?;
+        let list = try_get(&["pods", "-l", "a=x02"])?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let fresh = items.iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         if fresh && items.len() == pods { Ok(()) } else { Err(format!("{} pods", items.len())) }
@@ -224,7 +224,7 @@ fn addresses_survive_a_power_cut_of_all_nodes() {
     wait_pods_ready("a=x04-set", 2, 180);
     let before = (pod_address("x04-set-0"), pod_address("x04-set-1"));
     for node in node_names() {
-        run_lab(&["reboot", &node]).stdout_or_panic();
+        reboot_node(&node);
     }
     wait_pods_ready("a=x04", 6, 300);
     wait_pods_ready("a=x04-set", 2, 300);

@@ -5,8 +5,8 @@ use ferroband_cluster_tests::ibsim::IbsimFabric;
 use ferroband_cluster_tests::inspect::{first_ipv4, pod_interface};
 use ferroband_cluster_tests::tenants::{apply_tenant_networks, member_guid, tenant_pod};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, exec_on, kill_node_daemon, kubectl, kubectl_get, node_names,
-    run_lab,
+    TestObjects, eventually, exec_in_pod, exec_on, ferroband, kill_node_daemon, kubectl, kubectl_get,
+    node_names,
 };
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn opensm_runs_on_a_labelled_node_and_programs_partitions() {
     objects.wait_ready("late", 120);
     wait_pkey(&fabric, &member_guid("late"), "0x83e8", true);
     assert!(can_ping("late", "red-1", 15));
-    run_lab(&["ferroband", "--", "partition", "diff"]).stdout_or_panic();
+    ferroband(&["partition", "diff"]).stdout_or_panic();
 
     // The label is removed.
     drop(labelled);

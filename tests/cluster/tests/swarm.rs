@@ -5,7 +5,7 @@
 //! 2,000 in `cargo xtask test soak`.
 
 use ferroband_cluster_tests::inspect::assigned_addresses;
-use ferroband_cluster_tests::{TestObjects, eventually, lab_command, soak_rounds};
+use ferroband_cluster_tests::{TestObjects, eventually, lab_cli, soak_rounds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ impl SwarmProcess {
     fn start(called: &str, members: usize, addresses: usize, ipam: &Value, how: &[&str]) -> Self {
         let (count, total, ipam) = (members.to_string(), addresses.to_string(), ipam.to_string());
         let args = ["swarm", "--members", &count, "--addresses", &total, "--called", called, "--ipam", &ipam];
-        let mut child = lab_command(&[&args[..], how].concat())
+        let mut child = lab_cli(&[&args[..], how].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

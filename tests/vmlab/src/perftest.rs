@@ -2,7 +2,7 @@
 
 use crate::exec_eventually;
 use crate::sriov::only_rdma_device;
-use ferroband_cluster_tests::{exec_in_pod, lab_command};
+use ferroband_cluster_tests::{current_lab, exec_in_pod};
 use std::process::{Child, Stdio};
 
 /// A perftest server in a pod, killed on drop.
@@ -10,8 +10,9 @@ struct PerftestServer(Child);
 
 impl PerftestServer {
     fn start(pod: &str, command: &str) -> Self {
-        let args = ["kubectl", "--", "exec", pod, "--", "sh", "-c", command];
-        let child = lab_command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a server");
+        let mut kubectl = current_lab().kubectl().expect("kubectl");
+        kubectl.args(["exec", pod, "--", "sh", "-c", command]);
+        let child = kubectl.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a server");
         Self(child)
     }
 }

@@ -1,11 +1,11 @@
 //! Addresses assigned per second through the plugin, stored in etcd.
 
 use super::BudgetCheck;
-use crate::lab::{Lab, LabUpArgs, down, up};
-use crate::progress::run_step;
-use crate::swarm::{Swarm, SwarmReport, SwarmWorkload, run_workload};
 use anyhow::{Context, Result};
 use clap::Args;
+use ferroband_lab::cluster::{Lab, LabUpArgs, down, up};
+use ferroband_lab::progress::run_step;
+use ferroband_lab::swarm::{Swarm, SwarmReport, SwarmWorkload, run_workload};
 use std::path::PathBuf;
 
 /// Parallel ADDs and their total.

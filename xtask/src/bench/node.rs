@@ -1,11 +1,11 @@
 //! Memory and CPU time of an idle node daemon, in a lab with one simulated GPU server.
 
 use super::BudgetCheck;
-use crate::command::output;
-use crate::lab::{Lab, LabUpArgs, down, up};
-use crate::progress::{ProgressStep, run_step, wait_until};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ferroband_lab::cluster::{Lab, LabUpArgs, down, up};
+use ferroband_lab::command::output;
+use ferroband_lab::progress::{ProgressStep, run_step, wait_until};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -88,7 +88,10 @@ fn apply_pool(lab: &Lab) -> Result<()> {
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: ferroband-devices, namespace: ferroband-system}}, \
          data: {{bench.json: '{config}'}}}}"
     );
-    crate::command::run_with_input(lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()), &map)?;
+    ferroband_lab::command::run_with_input(
+        lab.kubectl()?.args(["apply", "-f", "-"]).stdout(Stdio::null()),
+        &map,
+    )?;
     // The kubelet updates a mounted ConfigMap within a minute; a new pod has it at once.
     let daemons = ["-n", "ferroband-system"];
     output(lab.kubectl()?.args(daemons).args(["rollout", "restart", "daemonset/ferroband-node"]))?;

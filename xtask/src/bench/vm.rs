@@ -37,7 +37,7 @@ type BenchTimes = BTreeMap<(String, String, String), Vec<f64>>;
 
 /// Runs both and prints a table.
 pub fn measure(args: &BenchVmArgs, budget: &mut BudgetCheck) -> Result<()> {
-    let lines = crate::vm::run_benchmark(&args.kernel, "bench-cni", &args.peers)?;
+    let lines = ferroband_lab::vm::run_benchmark(&args.kernel, "bench-cni", &args.peers)?;
     for failed in lines.iter().filter(|line| line.starts_with("BENCH-FAILED")) {
         println!("  {failed}");
     }

@@ -3,8 +3,9 @@
 
 mod markdown;
 
-use crate::{Xtask, cache};
+use crate::Xtask;
 use clap::Parser;
+use ferroband_lab::cache;
 use std::fs;
 use std::path::Path;
 

@@ -4,9 +4,9 @@
 //! those tests: `cargo xtask generate` writes it, `cargo xtask test unit` compares. An entry that no test names says why.
 
 use super::sources::Source;
-use crate::cache;
-use crate::command::{command, output};
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;

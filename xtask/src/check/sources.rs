@@ -1,8 +1,8 @@
 //! Every Rust file of the workspace, parsed once for the checks that read the code.
 
-use crate::cache;
-use crate::command::{command, output};
 use anyhow::{Context, Result};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;

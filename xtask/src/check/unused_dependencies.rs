@@ -1,9 +1,9 @@
 //! Dependencies that a manifest declares and no source file of the package names.
 
 use super::sources::Source;
-use crate::cache;
-use crate::workspace;
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::workspace;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::BTreeSet;
@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// Packages that are needed although no source file names them, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
+    ("k8s-openapi", "kube does not compile unless a version of Kubernetes is selected"),
     ("prost", "the code that tonic generates names it"),
     ("tonic-prost", "the code that tonic generates names it"),
 ];

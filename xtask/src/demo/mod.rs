@@ -3,11 +3,11 @@
 
 mod table;
 
-use crate::cache;
-use crate::command::{output, run_with_input, tail};
-use crate::lab::{Lab, LabUpArgs, up};
-use crate::progress::{run_step, wait_until};
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::cluster::{Lab, LabUpArgs, up};
+use ferroband_lab::command::{output, run_with_input, tail};
+use ferroband_lab::progress::{run_step, wait_until};
 use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;
@@ -138,7 +138,7 @@ fn check_reachability(lab: &Lab, pods: &[DemoPod]) -> Result<()> {
                 "net1",
             ];
             let reached =
-                crate::command::succeeds(lab.kubectl()?.args(ping).arg(&to.ip).stdin(Stdio::null()));
+                ferroband_lab::command::succeeds(lab.kubectl()?.args(ping).arg(&to.ip).stdin(Stdio::null()));
             let word = if reached { "reaches" } else { "does not reach" };
             println!(
                 "  {}/{} on {} {word} {}/{} on {}",

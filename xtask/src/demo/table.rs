@@ -1,9 +1,9 @@
 //! Table with one line per pod: interface, device, address, GUID and membership, read from the cluster.
 
 use super::kubectl_json;
-use crate::command::output;
-use crate::lab::Lab;
 use anyhow::{Context, Result};
+use ferroband_lab::cluster::Lab;
+use ferroband_lab::command::output;
 use serde_json::Value;
 use std::process::Stdio;
 

@@ -1,8 +1,8 @@
 //! Checks that the sources compile for other architectures.
 
-use crate::cache;
-use crate::command::{command, output, succeeds};
-use crate::progress::ProgressStep;
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output, succeeds};
+use ferroband_lab::progress::ProgressStep;
 
 /// Supported targets; the JARVICE device plugin also runs on ppc64le.
 const TARGETS: [&str; 3] =
@@ -35,6 +35,6 @@ fn check(target: &str) -> Result<String, String> {
     match output(&mut cargo) {
         Ok(_) if has_gcc => Ok("compiles".to_owned()),
         Ok(_) => Ok(format!("the Rust code compiles (no {gcc} for ring's C code)")),
-        Err(error) => Err(crate::command::tail(&format!("{error:#}"), 12)),
+        Err(error) => Err(ferroband_lab::command::tail(&format!("{error:#}"), 12)),
     }
 }

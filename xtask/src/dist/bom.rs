@@ -1,9 +1,9 @@
 //! CycloneDX bill of materials of the crates linked into the programs. Reproducible: it contains no timestamp and no
 //! random number.
 
-use crate::cache;
-use crate::command::{command, output};
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn bom_is_reproducible_and_every_registry_crate_has_a_hash() {
-        let target = crate::image::rust_target();
+        let target = ferroband_lab::image::rust_target();
         let first = checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap();
         assert_eq!(first, checkout_bom(&["ferroband-cli", "ferroband-cni"], &target).unwrap());
         let bom: Value = serde_json::from_str(&first).unwrap();

@@ -1,7 +1,7 @@
 //! `SHA256SUMS` in the format of `sha256sum --check`.
 
-use crate::command::{command, output};
 use anyhow::{Context, Result};
+use ferroband_lab::command::{command, output};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 

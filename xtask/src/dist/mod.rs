@@ -16,11 +16,11 @@ mod bom;
 mod checksums;
 mod elf;
 
-use crate::command::{command, output};
-use crate::image;
-use crate::progress::run_step;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use ferroband_lab::command::{command, output};
+use ferroband_lab::image;
+use ferroband_lab::progress::run_step;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn files_of_an_earlier_run_are_found_by_the_checksum_list() {
-        let folder = crate::cache::folder("dist-test").unwrap().join(std::process::id().to_string());
+        let folder = ferroband_lab::cache::folder("dist-test").unwrap().join(std::process::id().to_string());
         fs::create_dir_all(folder.join("man")).unwrap();
         fs::write(folder.join("b"), "b").unwrap();
         fs::write(folder.join("man/a"), "a").unwrap();

@@ -1,10 +1,10 @@
 //! Tests run by cargo.
 
 use super::tally::Tally;
-use crate::cache;
-use crate::command::{command, output};
-use crate::workspace;
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output};
+use ferroband_lab::workspace;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -78,11 +78,11 @@ pub fn cluster(
         peers.map(|folder| folder.canonicalize().with_context(|| format!("no folder {}", folder.display())));
     let peers = peers.transpose()?;
     // One scenario needs it and fails with a clear message without it.
-    let promtool = crate::tools::ensure_promtool().ok();
+    let promtool = ferroband_lab::tools::ensure_promtool().ok();
     let scenarios = |files: &[String]| {
         let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast"]);
         cargo.args(files.iter().flat_map(|file| ["--test", file]));
-        cargo.env("FERROBAND_XTASK", &xtask).env("FERROBAND_LAB", lab);
+        cargo.env("FERROBAND_LAB_PROGRAM", &xtask).env("FERROBAND_LAB", lab);
         cargo.env("FERROBAND_SOAK", rounds.to_string());
         cargo.envs(peers.iter().map(|folder| ("FERROBAND_PEERS", folder)));
         cargo.envs(promtool.iter().map(|program| ("FERROBAND_PROMTOOL", program)));
@@ -114,7 +114,7 @@ fn has_own_lab(file: &str) -> bool {
 pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
     let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
     let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
-    cargo.env("FERROBAND_XTASK", xtask).env("FERROBAND_LAB", lab);
+    cargo.env("FERROBAND_LAB_PROGRAM", xtask).env("FERROBAND_LAB", lab);
     run_and_count(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
 }
 

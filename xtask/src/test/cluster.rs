@@ -2,8 +2,8 @@
 
 use super::cargo;
 use super::tally::Tally;
-use crate::lab::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
 use anyhow::Result;
+use ferroband_lab::cluster::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
 use std::path::Path;
 
 /// Name prefix of scenarios that need nodes with shared RDMA devices.
@@ -28,7 +28,7 @@ pub fn run(
 }
 
 fn check_release() -> Result<()> {
-    let folder = crate::cache::folder("releases")?.join(std::process::id().to_string());
+    let folder = ferroband_lab::cache::folder("releases")?.join(std::process::id().to_string());
     let made = crate::dist::make(&folder);
     let _ = std::fs::remove_dir_all(&folder);
     made
@@ -74,6 +74,6 @@ fn run_in_lab(
 }
 
 fn check_no_traces(lab: &Lab) -> Result<()> {
-    let left = crate::lab::find_traces(lab);
+    let left = ferroband_lab::cluster::find_traces(lab);
     if left.is_empty() { Ok(()) } else { anyhow::bail!("left behind: {}", left.join(", ")) }
 }

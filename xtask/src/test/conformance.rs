@@ -1,10 +1,10 @@
 //! CNI conformance cases, run against ferroband-cni or any other plugin binary.
 
 use super::tally::Tally;
-use crate::cache;
-use crate::command::{command, exec, output};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, exec, output};
 use std::process::Command;
 
 /// `cargo xtask conformance`
@@ -17,19 +17,19 @@ pub struct ConformanceArgs {
 
 /// Replaces this process with the conformance runner.
 pub fn run_player(args: &ConformanceArgs) -> Result<i32> {
-    crate::tools::require_root()?;
-    crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
+    ferroband_lab::tools::require_root()?;
+    ferroband_lab::tools::require(ferroband_lab::tools::LAB_REQUIREMENTS)?;
     exec(player_command().args(&args.args))
 }
 
 /// The test tier: all cases against ferroband-cni.
 pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
-    crate::tools::require_root()?;
-    crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
+    ferroband_lab::tools::require_root()?;
+    ferroband_lab::tools::require(ferroband_lab::tools::LAB_REQUIREMENTS)?;
     output(
         command("cargo", ["build", "--quiet", "--package", "ferroband-cni"]).current_dir(cache::checkout()),
     )?;
-    let binary = crate::image::cargo_target_dir()?.join("debug/ferroband-cni");
+    let binary = ferroband_lab::image::cargo_target_dir()?.join("debug/ferroband-cni");
     let mut player = player_command();
     player.arg("--binary").arg(binary);
     if let Some(only) = only {
@@ -48,7 +48,7 @@ pub fn run(tally: &mut Tally, only: Option<&str>) -> Result<()> {
 
 /// Checks the size budget of `ferroband-cni`, which runs for every pod, and measures its start time.
 pub fn check_budget(tally: &mut Tally) -> Result<()> {
-    let file = crate::image::build_cni()?;
+    let file = ferroband_lab::image::build_cni()?;
     let size = std::fs::metadata(&file)?.len();
     let mut fastest = std::time::Duration::MAX;
     for _ in 0..20 {

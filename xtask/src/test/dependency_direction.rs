@@ -1,8 +1,8 @@
 //! Allowed dependencies between crates (ARCHITECTURE.md); a crate with a forbidden dependency fails here.
 
-use crate::cache;
-use crate::command::{command, output};
 use anyhow::{Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, output};
 
 /// Crate, forbidden dependencies, reason.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[

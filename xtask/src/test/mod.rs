@@ -80,9 +80,9 @@ pub fn run_tests(args: &TestArgs) -> Result<i32> {
         tally.run_tier(&format!("{tier:?}").to_lowercase(), |tally| match tier {
             TestTier::Unit => unit(tally, only),
             TestTier::Netns => {
-                crate::tools::require_root()?;
-                crate::tools::require(crate::tools::LAB_REQUIREMENTS)?;
-                crate::tools::require(crate::tools::FABRIC_REQUIREMENTS)?;
+                ferroband_lab::tools::require_root()?;
+                ferroband_lab::tools::require(ferroband_lab::tools::LAB_REQUIREMENTS)?;
+                ferroband_lab::tools::require(ferroband_lab::tools::FABRIC_REQUIREMENTS)?;
                 cargo::netns(tally, only)
             }
             TestTier::Conformance => {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Boots a machine with this kernel series and counts the verdicts of its tests.
 pub fn run(tally: &mut Tally, only: Option<&str>, kernel: &str, peers: Option<&Path>) -> Result<()> {
-    let verdicts = crate::vm::run_tests(kernel, only, peers)?;
+    let verdicts = ferroband_lab::vm::run_tests(kernel, only, peers)?;
     if verdicts.is_empty() {
         bail!("the machine returned no verdict");
     }

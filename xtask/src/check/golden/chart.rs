@@ -1,7 +1,7 @@
 //! The charts' values without their comments.
 
-use crate::cache;
 use anyhow::{Context, Result};
+use ferroband_lab::cache;
 use std::fs;
 
 const CHARTS: [&str; 2] = ["ferroband", "rdma-tools"];

@@ -15,8 +15,8 @@ mod reference;
 mod wire_types;
 
 use super::sources::{self, Source};
-use crate::cache;
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! The names in the generated reference: headings, first columns, defaults, and words in code marks or brackets. No prose.
 
-use crate::cache;
 use anyhow::{Context, Result};
+use ferroband_lab::cache;
 use std::fs;
 
 /// One line for each heading and table row of `docs/reference`, reduced to its names.

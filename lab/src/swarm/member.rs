@@ -1,7 +1,7 @@
 //! One node of a swarm: a node daemon with its own namespaces.
 
+use crate::cluster::Lab;
 use crate::command::{command, output};
-use crate::lab::Lab;
 use anyhow::{Context, Result, bail};
 use nix::sched::{CloneFlags, setns, unshare};
 use serde_json::Value;

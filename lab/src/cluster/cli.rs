@@ -1,5 +1,8 @@
 //! `cargo xtask lab …`
 
+use super::emulated::{LabExecArgs, run_in_machine};
+use super::init::{LabInitArgs, run_init};
+use super::janitor::{LabJanitorArgs, run_janitor};
 use super::{Lab, LabUpArgs, down, status, up};
 use crate::command::exec;
 use crate::progress::run_step;
@@ -23,8 +26,9 @@ pub struct LabCommand {
     verb: LabSubcommand,
 }
 
+/// What to do with the lab
 #[derive(Subcommand, Debug)]
-enum LabSubcommand {
+pub enum LabSubcommand {
     /// Start a lab, or repair a running one
     Up(LabUpArgs),
     /// Remove a lab without a trace
@@ -71,10 +75,35 @@ enum LabSubcommand {
     },
 }
 
-/// Runs the subcommand; returns the exit code of a command that was run.
+/// Subcommands that the lab runs itself, in processes of their own.
+#[derive(Subcommand, Debug)]
+pub enum InternalCommand {
+    #[command(hide = true)]
+    LabInit(LabInitArgs),
+    #[command(hide = true)]
+    LabJanitor(LabJanitorArgs),
+    #[command(hide = true)]
+    LabExec(LabExecArgs),
+}
+
+/// Runs an internal subcommand.
+pub fn run_internal(internal: &InternalCommand) -> Result<i32> {
+    match internal {
+        InternalCommand::LabInit(args) => run_init(args).map(|()| 0),
+        InternalCommand::LabJanitor(args) => run_janitor(args).map(|()| 0),
+        InternalCommand::LabExec(args) => run_in_machine(args),
+    }
+}
+
+/// Runs `cargo xtask lab`.
 pub fn run(lab: &LabCommand) -> Result<i32> {
-    let which = Lab::named(&lab.which.name)?;
-    match &lab.verb {
+    run_subcommand(&lab.which, &lab.verb)
+}
+
+/// Runs the subcommand; returns the exit code of a command that was run.
+pub fn run_subcommand(which: &LabSelector, subcommand: &LabSubcommand) -> Result<i32> {
+    let which = Lab::named(&which.name)?;
+    match subcommand {
         LabSubcommand::Up(args) => up(&which, args).map(|()| 0),
         LabSubcommand::Down => down(&which).map(|()| 0),
         LabSubcommand::Status => status::print_status(&which),

@@ -1,8 +1,8 @@
 //! `cargo xtask lab swarm`
 
 use super::{Swarm, SwarmReport, SwarmWorkload, run_workload};
+use crate::cluster::{Lab, LabUpArgs, up};
 use crate::command::output;
-use crate::lab::{Lab, LabUpArgs, up};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;

@@ -5,9 +5,9 @@
 //! images ──containerd of the host, separate folder──▶ var/lib/containerd ──mke2fs -d──▶ template ──copy──▶ node
 //! ```
 
+use crate::cluster::machine::LabMachine;
+use crate::cluster::node;
 use crate::command::{command, output, run, succeeds};
-use crate::lab::machine::LabMachine;
-use crate::lab::node;
 use crate::progress::run_step;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};

@@ -40,10 +40,10 @@ fn start(lab: &Lab, objects: &Path, step: &mut ProgressStep) -> Result<()> {
     output(command("cargo", build).current_dir(cache::checkout()))?;
     let program = image::cargo_target_dir()?.join("debug").join(PROGRAM);
     let log = fs::File::create(lab.folder.join("ufm.log")).context("cannot create UFM's log")?;
-    let own = std::env::current_exe().context("cannot find the path of xtask")?;
     let mut command = Command::new(program);
     command.arg(format!("{ADDRESS}:{PORT}")).arg(format!("/run/netns/{}", lab.name_prefix())).arg(objects);
-    command.arg("--").arg(own).args(["lab", "--name", lab.name(), "exec", "--"]).args(lab.nodes()?);
+    command.arg("--").arg(super::internal_program()).args(["lab-exec", "--lab", lab.name()]);
+    command.arg("--").args(lab.nodes()?);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     let mut child = command.spawn().context("cannot start the simulated UFM")?;
     wait_until("the simulated UFM", Duration::from_secs(30), step, || match child.try_wait() {

@@ -22,8 +22,8 @@ pub use workload::{SwarmWorkload, run_workload};
 
 use member::SwarmMember;
 
+use crate::cluster::Lab;
 use crate::command::{output, run_with_input};
-use crate::lab::Lab;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -60,7 +60,8 @@ fn build_busybox() -> Result<PathBuf> {
         fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")?;
         // PID 1 of a sandbox ignores signals without handlers; only the kernel can kill it.
         let command = ["/bin/busybox", "sleep", "2147483647"];
-        let tags = ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::lab::PAUSE_IMAGE];
+        let tags =
+            ["docker.io/library/busybox:1", "docker.io/library/busybox:1.36", crate::cluster::PAUSE_IMAGE];
         archive::write(&root, &archive, &tags, &command)
     })?;
     Ok(archive)

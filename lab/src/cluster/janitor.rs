@@ -21,8 +21,7 @@ pub struct LabJanitorArgs {
 
 /// Starts a janitor in a new session.
 pub fn spawn(lab: &Lab, owner: u32) -> Result<()> {
-    let xtask = format!("/proc/{}/exe", std::process::id());
-    let mut janitor = command("setsid", [&xtask]);
+    let mut janitor = command("setsid", [super::internal_program()]);
     janitor.args(["lab-janitor", "--name", lab.name(), "--owner", &owner.to_string()]);
     janitor.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
     janitor.spawn().map(drop).context("cannot start the janitor")

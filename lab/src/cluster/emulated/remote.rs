@@ -12,22 +12,24 @@ use std::process::{Command, Stdio};
 
 /// Arguments of the hidden subcommand.
 #[derive(Args, Debug)]
-pub struct LabRemoteArgs {
+pub struct LabExecArgs {
     /// Name of the lab.
     #[arg(long)]
     lab: String,
     /// Name of the machine.
-    #[arg(long)]
     machine: String,
     /// Command; quoted here, since ssh joins its words and a shell splits them again.
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
 
-/// Replaces this process with ssh running the command.
-pub fn run_remote(args: &LabRemoteArgs) -> Result<i32> {
+/// Replaces this process with the command in the machine.
+pub fn run_in_machine(args: &LabExecArgs) -> Result<i32> {
     let lab = Lab::named(&args.lab)?;
     let machine = lab.find_machine(&args.machine)?;
+    if !machine.emulated {
+        return exec(machine.command()?.args(&args.command));
+    }
     let mut line = String::from(
         "export PATH=/opt/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin:/lab/bin:/lab/guest HOME=/root; cd /; exec",
     );

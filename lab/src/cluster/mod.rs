@@ -1,4 +1,4 @@
-//! The lab: a real Kubernetes cluster on this machine, without image downloads and without InfiniBand hardware.
+//! A lab: a real Kubernetes cluster on this machine, without image downloads and without InfiniBand hardware.
 //!
 //! ```text
 //! machine `control`  (netns fblab-NAME)            machine NODE  (netns fblab-NAME-NODE), 1 to 8 of them
@@ -31,11 +31,10 @@ mod subnet_manager;
 mod traces;
 mod up;
 
-pub use cli::{LabCommand, run};
+pub use cli::{
+    InternalCommand, LabCommand, LabSelector, LabSubcommand, reboot, run, run_internal, run_subcommand,
+};
 pub use down::down;
-pub use emulated::{LabRemoteArgs, run_remote};
-pub use init::{LabInitArgs, run_init};
-pub use janitor::{LabJanitorArgs, run_janitor};
 pub use node::PAUSE_IMAGE;
 pub use traces::find_traces;
 pub use up::{LabRdmaMode, LabUpArgs, NodeKernel, up};
@@ -43,8 +42,9 @@ pub use up::{LabRdmaMode, LabUpArgs, NodeKernel, up};
 use anyhow::{Context, Result, bail};
 use machine::LabMachine;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A lab, identified by its name.
@@ -127,11 +127,15 @@ impl Lab {
         Ok(self.config()?.nodes)
     }
 
+    /// The control plane's network namespace.
+    pub fn network_namespace(&self) -> PathBuf {
+        Path::new("/run/netns").join(self.name_prefix())
+    }
+
     /// A program in the control plane's network with the host's files: kubectl, curl.
     pub fn in_network(&self, program: &str) -> Command {
-        let netns = format!("--net=/run/netns/{}", self.name_prefix());
         let mut command = Command::new("nsenter");
-        command.args([&netns, "--", program]);
+        command.arg(format!("--net={}", self.network_namespace().display())).args(["--", program]);
         command
     }
 
@@ -174,4 +178,12 @@ impl Lab {
     pub fn exec(&self, machine: &str) -> Result<Command> {
         self.find_machine(machine)?.command()
     }
+}
+
+/// The program that runs the lab's internal subcommands ([`InternalCommand`]): this process's own executable, or
+/// `$FERROBAND_LAB_PROGRAM` for a program that does not have them, such as a test.
+fn internal_program() -> OsString {
+    // This path stays valid if cargo replaces the program's file.
+    let own = || format!("/proc/{}/exe", std::process::id()).into();
+    std::env::var_os("FERROBAND_LAB_PROGRAM").unwrap_or_else(own)
 }

@@ -1,6 +1,6 @@
 //! A machine of the lab: namespaces, a root file system, and an init process that holds them.
 
-use super::{Lab, cgroup, rootfs};
+use super::{Lab, cgroup, internal_program, rootfs};
 use crate::command::{command, output, run, succeeds};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -56,11 +56,9 @@ impl LabMachine {
             let _ = fs::remove_file(self.folder.join(stale));
         }
         let log = fs::File::create(self.log("init")).context("cannot create the log of init")?;
-        // This path stays valid if cargo replaces the program's file.
-        let xtask = format!("/proc/{}/exe", std::process::id());
         let net = format!("--net=/run/netns/{}", self.netns);
         let mut start = command("setsid", ["nsenter", &net, "--"]);
-        start.args(["unshare", "--mount", "--pid", "--fork", "--"]).arg(xtask).arg("lab-init");
+        start.args(["unshare", "--mount", "--pid", "--fork", "--"]).arg(internal_program()).arg("lab-init");
         start
             .arg("--folder")
             .arg(&self.folder)
@@ -91,8 +89,8 @@ impl LabMachine {
             bail!("machine {} is not running: cargo xtask lab up", self.name)
         };
         if self.emulated {
-            let mut enter = Command::new(format!("/proc/{}/exe", std::process::id()));
-            enter.args(["lab-remote", "--lab", &self.lab, "--machine", &self.name, "--"]);
+            let mut enter = Command::new(internal_program());
+            enter.args(["lab-exec", "--lab", &self.lab, &self.name, "--"]);
             return Ok(enter);
         }
         let target = init.to_string();

@@ -27,8 +27,8 @@ pub fn folder(name: impl AsRef<Path>) -> Result<PathBuf> {
 
 /// The checkout that this program was built from.
 pub fn checkout() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_path_buf()
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR"));
+    lab.parent().unwrap_or(lab).to_path_buf()
 }
 
 /// A short hash of files' contents for cache keys; not cryptographic.

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-pub use remote::{LabRemoteArgs, run_remote};
+pub use remote::{LabExecArgs, run_in_machine};
 
 /// Requirements of the host besides QEMU.
 const HOST_REQUIREMENTS: &[HostRequirement] = &[
