@@ -83,7 +83,7 @@ fn lab_up_restarts_a_killed_kubelet_and_api_server() {
     exec_on("control", "kill -9 $(cat /run/lab/kube-apiserver.pid)").stdout_or_panic();
     assert!(!kubectl(&["get", "nodes", "--request-timeout=2s"]).ok, "the API server survived a kill -9");
     up_lab(&[]);
-    assert!(lab_cli(&["status"]).status().expect("the lab program starts").success());
+    assert!(lab_cli(&["status"]).output().expect("the lab program starts").status.success());
     assert!(exec_on(&node, "kill -0 $(cat /run/lab/kubelet.pid)").ok);
 }
 

@@ -52,7 +52,7 @@ fn two_labs_run_in_parallel_and_are_removed_separately() {
     lab.stdout_or_panic(&["down"]);
     lab.stdout_or_panic(&["down"]);
     assert_eq!(lab.traces(), "");
-    assert!(lab_cli(&["status"]).status().expect("the lab program starts").success());
+    assert!(lab_cli(&["status"]).output().expect("the lab program starts").status.success());
 }
 
 #[test]
