@@ -2,12 +2,14 @@
 
 use crate::{Membership, PKeyBase};
 use ferroband_model::Guid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Partitions and their members. A partition without members is not stored, as in subnet managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembershipTable {
     partitions: BTreeMap<PKeyBase, BTreeMap<Guid, Membership>>,
+    /// GUIDs of virtual functions, members or not. All other GUIDs are those of physical ports.
+    functions: BTreeSet<Guid>,
 }
 
 impl MembershipTable {
@@ -32,6 +34,23 @@ impl MembershipTable {
         }
     }
 
+    /// Records that the GUID is that of a virtual function. A subnet manager does not report this, so the functions of
+    /// an observed table are unknown.
+    pub fn add_function(&mut self, guid: Guid) {
+        self.functions.insert(guid);
+    }
+
+    /// Whether the GUID is that of a virtual function. Only a function's P_Key may be at index 0 of its P_Key table:
+    /// the host's interfaces (`ib0`) use index 0 of a physical port, which must stay the default partition.
+    pub fn is_function(&self, guid: Guid) -> bool {
+        self.functions.contains(&guid)
+    }
+
+    /// GUIDs of all virtual functions, in ascending order.
+    pub fn functions(&self) -> &BTreeSet<Guid> {
+        &self.functions
+    }
+
     pub fn members(&self, key: PKeyBase) -> impl Iterator<Item = (Guid, Membership)> {
         self.partitions.get(&key).into_iter().flatten().map(|(guid, membership)| (*guid, *membership))
     }
@@ -51,6 +70,11 @@ impl MembershipTable {
         self.partitions
             .iter()
             .flat_map(|(key, members)| members.iter().map(|(guid, membership)| (*key, *guid, *membership)))
+    }
+
+    /// Whether both tables have the same memberships. Their functions may differ.
+    pub fn has_same_members(&self, other: &Self) -> bool {
+        self.partitions == other.partitions
     }
 
     /// Number of memberships in all partitions.

@@ -64,7 +64,13 @@ impl OpensmReconcilerFixture {
         Self { handle, health, _managers }
     }
 
-    fn set_desired(&self, desired: MembershipTable) {
+    /// Sets the desired memberships of virtual functions: the first 32 GUIDs are those of functions.
+    fn set_desired(&self, mut desired: MembershipTable) {
+        consecutive_guids(32).into_iter().for_each(|guid| desired.add_function(guid));
+        self.set_desired_table(desired);
+    }
+
+    fn set_desired_table(&self, desired: MembershipTable) {
         let guids = (POOL..POOL + 0x4000).map(Guid::new).collect();
         self.handle.lock().set_desired(desired, Ownership { guids, ..Ownership::default() });
         self.handle.wake();

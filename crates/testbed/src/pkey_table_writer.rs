@@ -80,22 +80,24 @@ fn write_line(children: &mut [Child], line: &Value) {
     }
 }
 
-/// The P_Key tables of all ports as JSON. In each table, the P_Keys of members with index 0 are first and the
-/// default partition, with limited membership, is last.
+/// The P_Key tables of all ports as JSON. A table starts with the P_Keys of members with index 0. The default partition,
+/// with limited membership, follows, and then the other P_Keys: a subnet manager puts the default partition at index 0
+/// unless another P_Key must be there.
 fn pkey_tables(partitions: &BTreeMap<u16, BTreeMap<Guid, SimulatedMember>>) -> Value {
-    let mut tables: BTreeMap<Guid, Vec<(bool, u16)>> = BTreeMap::new();
+    let mut tables: BTreeMap<Guid, Vec<(bool, bool, u16)>> = BTreeMap::new();
     for (key, members) in partitions {
         for (guid, member) in members {
             let key = if member.full { key | 0x8000 } else { *key };
-            tables.entry(*guid).or_default().push((!member.index0, key));
+            tables.entry(*guid).or_default().push((member.index0, false, key));
         }
     }
     let text = |key: u16| format!("{key:#06x}");
     let tables: BTreeMap<String, Vec<String>> = tables
         .into_iter()
         .map(|(guid, mut keys)| {
-            keys.sort_unstable();
-            (guid.to_string(), keys.into_iter().map(|(_, key)| text(key)).chain([text(0x7fff)]).collect())
+            keys.push((false, true, 0x7fff));
+            keys.sort_unstable_by_key(|(index0, is_default, key)| (!index0, !is_default, *key));
+            (guid.to_string(), keys.into_iter().map(|(.., key)| text(key)).collect())
         })
         .collect();
     json!({"tables": tables, "others": [text(0x7fff)]})
@@ -106,10 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index0_key_is_first_and_default_partition_is_last() {
+    fn default_partition_is_first_unless_a_member_has_index0() {
         let guid = Guid::new(0x0200_0000_0000_0a01);
         let member = |full, index0| BTreeMap::from([(guid, SimulatedMember { full, index0 })]);
         let line = pkey_tables(&BTreeMap::from([(5, member(false, false)), (0x3e8, member(true, true))]));
-        assert_eq!(line["tables"]["02:00:00:00:00:00:0a:01"], json!(["0x83e8", "0x0005", "0x7fff"]));
+        assert_eq!(line["tables"]["02:00:00:00:00:00:0a:01"], json!(["0x83e8", "0x7fff", "0x0005"]));
+        let line = pkey_tables(&BTreeMap::from([(5, member(true, false))]));
+        assert_eq!(line["tables"]["02:00:00:00:00:00:0a:01"], json!(["0x7fff", "0x8005"]));
     }
 }

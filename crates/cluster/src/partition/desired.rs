@@ -71,6 +71,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
         for guid in object.spec.functions.values().filter_map(|text| parse_guid(text)) {
             owners.entry(guid).or_insert_with(|| node.clone());
             desired.ownership.guids.insert(guid);
+            desired.table.add_function(guid);
         }
         let placed: BTreeSet<_> = object
             .status

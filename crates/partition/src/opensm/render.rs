@@ -1,8 +1,8 @@
 //! Rendering of `partitions.conf`.
 
 use super::grammar::{PartitionsFile, parse};
-use crate::{Error, MembershipTable, PKeyBase};
-use ferroband_model::PKey;
+use crate::{Error, Membership, MembershipTable, PKeyBase};
+use ferroband_model::{Guid, PKey};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -42,22 +42,35 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
         let _ = writeln!(text, "Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;");
     }
     for key in desired.keys() {
+        // `indx0` belongs to the ports of one statement, and opensm merges statements with the same P_Key
+        // (osm_prtn_config.c). Physical ports keep the default partition at index 0, which their hosts use.
         let number = key.number();
-        let _ = write!(text, "fb{number:04x}={number:#06x},indx0,ipoib,defmember=full:");
-        for (position, (guid, membership)) in desired.members(key).enumerate() {
-            let separator = match position {
-                0 => "\n ",
-                _ if position % GUIDS_PER_LINE == 0 => ",\n ",
-                _ => ", ",
-            };
-            let _ = write!(text, "{separator}0x{:016x}={membership}", guid.value());
+        for (is_function, flag) in [(true, ",indx0"), (false, "")] {
+            let ports: Vec<_> =
+                desired.members(key).filter(|(guid, _)| desired.is_function(*guid) == is_function).collect();
+            if !ports.is_empty() {
+                let _ = write!(text, "fb{number:04x}={number:#06x}{flag},ipoib,defmember=full:");
+                write_ports(&mut text, &ports);
+            }
         }
-        let _ = writeln!(text, ";");
     }
     let _ = writeln!(text, "{END_MARKER}");
     let parsed = parse(&text)?;
     verify(&parsed, &foreign_file, desired)?;
     Ok(text)
+}
+
+/// Writes the ports of a statement, several per line, and ends the statement.
+fn write_ports(text: &mut String, ports: &[(Guid, Membership)]) {
+    for (position, (guid, membership)) in ports.iter().enumerate() {
+        let separator = match position {
+            0 => "\n ",
+            _ if position % GUIDS_PER_LINE == 0 => ",\n ",
+            _ => ", ",
+        };
+        let _ = write!(text, "{separator}0x{:016x}={membership}", guid.value());
+    }
+    let _ = writeln!(text, ";");
 }
 
 /// Returns the text outside of Ferroband's section. Returns an error if the first or the last line of the
@@ -106,26 +119,33 @@ fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &Membershi
     let preserved = foreign.statements.iter().all(|statement| foreign_statements.contains(&statement));
     let problem = match () {
         () if !default => "it does not define the default partition",
-        () if found != *desired => "it does not contain the desired memberships",
+        () if !found.has_same_members(desired) => "it does not contain the desired memberships",
         () if !preserved => "it lost a partition defined outside of Ferroband's section",
         () => return Ok(()),
     };
     Err(Error::UnsafePartitionsFile { problem: problem.to_owned() })
 }
 
-/// Returns the memberships in a partitions file, and whether every port is a full member of the default
-/// partition.
+/// Returns the memberships and functions in a partitions file, and whether every port is a full member of the default
+/// partition. The functions are the members with `indx0`.
 pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
     let file = parse(text)?;
-    let mut groups: BTreeMap<&str, crate::Membership> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Membership> = BTreeMap::new();
     let mut members = MembershipTable::default();
     for statement in &file.statements {
         match PKeyBase::new(statement.number) {
-            Some(key) => statement.members.iter().for_each(|(guid, kind)| members.set(key, *guid, *kind)),
+            Some(key) => {
+                for (guid, kind) in &statement.members {
+                    members.set(key, *guid, *kind);
+                    if statement.index0 {
+                        members.add_function(*guid);
+                    }
+                }
+            }
             None => groups.extend(statement.groups.iter().map(|(group, kind)| (group.as_str(), *kind))),
         }
     }
-    let open = ["ALL", "ALL_CAS"].iter().any(|group| groups.get(group) == Some(&crate::Membership::Full));
+    let open = ["ALL", "ALL_CAS"].iter().any(|group| groups.get(group) == Some(&Membership::Full));
     Ok((members, open))
 }
 

@@ -3,13 +3,14 @@
 use super::client::UfmClient;
 use super::{UfmClientSettings, response};
 use crate::{
-    Error, FabricReport, Membership, PKeyBase, PartitionBatch, PartitionChange, RateLimits, SettingError,
-    SubnetManager,
+    Error, FabricReport, Membership, MembershipTable, PKeyBase, PartitionBatch, PartitionChange, RateLimits,
+    SettingError, SubnetManager,
 };
 use ferroband_model::Guid;
 use futures::future::BoxFuture;
 use http::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum number of GUIDs in one request. The URL path of a removal contains all of them.
@@ -54,28 +55,41 @@ impl Ufm {
         Ok(fabric)
     }
 
-    async fn change(&self, key: PKeyBase, change: &PartitionChange) -> Result<(), Error> {
+    async fn change(
+        &self,
+        key: PKeyBase,
+        change: &PartitionChange,
+        desired: &MembershipTable,
+    ) -> Result<(), Error> {
         // Remove first, so that a function that moves between tenants is never in both partitions.
         let remove: Vec<Guid> = change.remove.iter().copied().collect();
         for part in remove.chunks(MAX_GUIDS_PER_REQUEST) {
             self.remove(key, part).await?;
         }
-        for membership in [Membership::Full, Membership::Limited] {
-            // Full and limited members are added in separate requests, because UFM versions differ in how
-            // they handle both in one request.
-            let of_kind = change.add.iter().filter(|(_, kind)| **kind == membership);
-            let add: Vec<Guid> = of_kind.map(|(guid, _)| *guid).collect();
-            for part in add.chunks(MAX_GUIDS_PER_REQUEST) {
-                self.add(key, part, membership).await?;
+        // A request has one membership type and one `index0` for all of its GUIDs. UFM can take lists of both, but
+        // its versions differ in how they handle them.
+        let mut additions: BTreeMap<(Membership, bool), Vec<Guid>> = BTreeMap::new();
+        for (guid, membership) in &change.add {
+            additions.entry((*membership, desired.is_function(*guid))).or_default().push(*guid);
+        }
+        for ((membership, index0), guids) in additions {
+            for part in guids.chunks(MAX_GUIDS_PER_REQUEST) {
+                self.add(key, part, membership, index0).await?;
             }
         }
         Ok(())
     }
 
-    async fn add(&self, key: PKeyBase, guids: &[Guid], membership: Membership) -> Result<(), Error> {
+    async fn add(
+        &self,
+        key: PKeyBase,
+        guids: &[Guid],
+        membership: Membership,
+        index0: bool,
+    ) -> Result<(), Error> {
         let body = json!({
             "pkey": format_pkey(key),
-            "index0": true,
+            "index0": index0,
             "ip_over_ib": true,
             "membership": membership.as_str(),
             "guids": guids.iter().map(|guid| format_guid(*guid)).collect::<Vec<_>>(),
@@ -95,7 +109,8 @@ impl Ufm {
     }
 
     async fn create(&self, key: PKeyBase) -> Result<(), Error> {
-        let body = json!({"pkey": format_pkey(key), "index0": true, "ip_over_ib": true});
+        // Members are added with their own `index0`.
+        let body = json!({"pkey": format_pkey(key), "index0": false, "ip_over_ib": true});
         let response = self.client.request(Method::POST, "/resources/pkeys/add", Some(body)).await?;
         let exists = response.status == 409 || (response.status == 400 && response.text.contains("exist"));
         if response.is_success() || exists {
@@ -158,7 +173,7 @@ impl SubnetManager for Ufm {
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             for (key, change) in &batch.changes {
-                self.change(*key, change).await?;
+                self.change(*key, change, &batch.desired).await?;
             }
             Ok(())
         })

@@ -38,6 +38,22 @@ async fn limited_members_and_index0_are_programmed() {
     wait_for_pkeys(&fabric, ports[1], |keys| keys == [0x0005, 0x7fff]).await;
 }
 
+// Case: partitions 69
+#[tokio::test]
+async fn physical_port_keeps_the_default_partition_at_index_0() {
+    let ports = consecutive_guids(2);
+    let fabric = OpensmTestbed::new(&ports).unwrap();
+    let manager = fabric.start_opensm(0, 0).unwrap();
+    let fixture = OpensmReconcilerFixture::start(&[&manager], Duration::from_secs(5));
+    // Both ports are in the same partition, but only the first is that of a virtual function.
+    let mut desired = table(&[(5, ports[0], Full), (5, ports[1], Full)]);
+    desired.add_function(ports[0]);
+    fixture.set_desired_table(desired);
+    wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
+    wait_for_pkeys(&fabric, ports[1], |keys| keys == [0x7fff, 0x8005]).await;
+    assert!(!manager.log().contains("in error"));
+}
+
 // Case: partitions 70
 #[tokio::test]
 async fn present_ports_of_five_thousand_members_get_the_pkey() {

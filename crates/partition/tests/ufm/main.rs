@@ -14,7 +14,7 @@ use ferroband_partition::{
     SubnetManager, SubnetManagerHealth, run_reconciler, ufm::Ufm,
 };
 use ferroband_testbed::ufm::UfmSimulator;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -46,9 +46,10 @@ impl UfmReconcilerFixture {
         );
     }
 
-    fn set_desired_table(&self, table: MembershipTable) {
-        // Ferroband owns all GUIDs that the tests use.
-        let guids = (POOL..POOL + 0x400).map(Guid::new).collect();
+    fn set_desired_table(&self, mut table: MembershipTable) {
+        // Ferroband owns all GUIDs that the tests use. They are those of virtual functions.
+        let guids: BTreeSet<Guid> = (POOL..POOL + 0x400).map(Guid::new).collect();
+        guids.iter().for_each(|guid| table.add_function(*guid));
         self.handle.lock().set_desired(table, Ownership { guids, ..Ownership::default() });
         self.handle.wake();
     }

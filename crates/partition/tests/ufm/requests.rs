@@ -187,3 +187,20 @@ async fn restart_after_a_kill_adds_nothing_twice() {
     assert_eq!(simulator.events().len(), 1, "the same GUID, once");
     assert!(simulator.calls_matching("DELETE").is_empty() && simulator.calls_matching("remove").is_empty());
 }
+
+#[tokio::test]
+async fn physical_port_keeps_the_default_partition_at_index_0() {
+    let simulator = start(VersionQuirks::default());
+    let fixture = UfmReconcilerFixture::start(ufm(&simulator));
+    let (function, port) = (Guid::new(POOL + 1), Guid::new(0xb859_9f03_00a1_b2c4));
+    let mut table =
+        MembershipTable::from_iter([(key(5), function, Membership::Full), (key(5), port, Membership::Full)]);
+    table.add_function(function);
+    let ownership = Ownership { guids: [function, port].into(), ..Ownership::default() };
+    fixture.handle.lock().set_desired(table, ownership);
+    fixture.handle.wake();
+    fixture.wait_converged().await;
+    let members = simulator.partitions().remove(&5).unwrap();
+    assert!(members[&function].index0);
+    assert!(!members[&port].index0, "the host's ib0 would lose the default partition");
+}

@@ -43,6 +43,7 @@ fn members_of_node_objects_are_desired() {
     let key = "0x3e8".parse().unwrap();
     assert_eq!(desired.table.get(key, parse_guid(GUID).unwrap()), Some(Membership::Full));
     assert!(desired.rejected.is_empty() && desired.warnings.is_empty());
+    assert!(desired.table.is_function(parse_guid(GUID).unwrap()));
     assert!(desired.ownership.may_remove(key, parse_guid(GUID).unwrap()));
 }
 
@@ -176,6 +177,7 @@ fn a_shared_port_with_keys_of_two_tenants_is_reported() {
     let desired = desired_for(&[two], &[]);
     assert_eq!(desired.shared_port_keys["n1"].len(), 2);
     assert_eq!(desired.placed["n1"].len(), 2);
+    assert!(!desired.table.is_function(parse_guid(port).unwrap()), "a physical port never gets index 0");
     assert_eq!(parse_placement("0x0005 b8:59:9f:03:00:a1:b2:c4").map(|(key, _)| key.number()), Some(5));
 }
 

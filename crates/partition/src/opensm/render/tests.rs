@@ -10,10 +10,14 @@ fn table(members: &[(u16, u64, Membership)]) -> MembershipTable {
 // Case: partitions 39, partitions 69
 #[test]
 fn membership_and_index0_are_rendered() {
-    let desired = table(&[
+    let mut desired = table(&[
         (5, 0x0200_0000_0000_3001, Membership::Full),
         (5, 0x0200_0000_0000_4001, Membership::Limited),
+        (5, 0xb859_9f03_00a1_b2c4, Membership::Full),
     ]);
+    for function in [0x0200_0000_0000_3001, 0x0200_0000_0000_4001] {
+        desired.add_function(Guid::new(function));
+    }
     let text = render(None, &desired).unwrap();
     assert_eq!(
         text,
@@ -22,6 +26,8 @@ fn membership_and_index0_are_rendered() {
              Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;\n\
              fb0005=0x0005,indx0,ipoib,defmember=full:\n \
              0x0200000000003001=full, 0x0200000000004001=limited;\n\
+             fb0005=0x0005,ipoib,defmember=full:\n \
+             0xb8599f0300a1b2c4=full;\n\
              {END_MARKER}\n"
         )
     );
