@@ -1,6 +1,9 @@
 //! The loop that connects a [`PartitionReconciler`] to its subnet manager.
 
 use crate::{Backoff, Error, FabricReport, PartitionReconciler, SubnetManager};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,6 +13,13 @@ use tracing::{debug, info, warn};
 
 /// Default interval at which the memberships are read from the subnet manager, as in ib-kubernetes.
 const DEFAULT_LIST_PERIOD: Duration = Duration::from_secs(5);
+
+/// Minimum pause between two lists, as a multiple of the duration of the last one. A list of a large fabric costs the
+/// subnet manager seconds of work.
+const MIN_LIST_PAUSE_FACTOR: u32 = 10;
+/// Maximum pause after a failed list. A list that timed out is not repeated at once, because the subnet manager may
+/// still be working on it.
+const MAX_FAILED_LIST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A running reconciler, shared between the reconcile loop and the callers that set the desired memberships.
 #[derive(Clone, Default)]
@@ -38,7 +48,8 @@ impl ReconcilerHandle {
         self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the interval at which the memberships are read from the subnet manager. Zero selects the default.
+    /// Sets the interval at which the memberships are read from the subnet manager. Zero selects the default. If a read
+    /// takes long, the interval is longer.
     pub fn set_list_period(&self, period: Duration) {
         self.list_period.store(u64::try_from(period.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -56,7 +67,8 @@ impl ReconcilerHandle {
     }
 }
 
-type PartitionListResult = (u64, Result<FabricReport, Error>);
+/// Sequence number of the list, its result, and how long it took.
+type PartitionListResult = (u64, Result<FabricReport, Error>, Duration);
 
 /// Runs the reconcile loop until the sender of `managers` is dropped. For every new subnet manager, starts
 /// again without observed memberships.
@@ -91,7 +103,8 @@ async fn reconcile_with(
         let (now, period) = (Instant::now(), handle.list_period());
         if now >= list_at && lists.is_empty() {
             let (manager, mark) = (manager.clone(), handle.lock().begin_list());
-            lists.spawn(async move { (mark, manager.observe().await) });
+            lists
+                .spawn(async move { (mark, catch_panic(&*manager, manager.observe()).await, now.elapsed()) });
         }
         let delay =
             last_batch.map_or(Duration::ZERO, |last| (last + limits.interval).saturating_duration_since(now));
@@ -100,7 +113,7 @@ async fn reconcile_with(
                 last_batch = Some(now);
                 let manager = manager.clone();
                 batches.spawn(async move {
-                    let outcome = manager.apply(batch.clone()).await;
+                    let outcome = catch_panic(&*manager, manager.apply(batch.clone())).await;
                     (batch, outcome)
                 });
             }
@@ -132,12 +145,12 @@ async fn reconcile_with(
                 report_health(health, outcome.as_ref().err(), None);
             }
             Some(finished) = lists.join_next(), if !lists.is_empty() => {
-                let Ok((mark, outcome)) = finished else { continue };
+                let Ok((mark, outcome, took)) = finished else { continue };
                 let now = Instant::now();
                 match outcome {
                     Ok(fabric) => {
                         handle.lock().record_list(mark, fabric.members.clone(), fabric.stale);
-                        (failures, list_at) = (0, now + period);
+                        (failures, list_at) = (0, now + period.max(took * MIN_LIST_PAUSE_FACTOR));
                         report_health(health, None, Some(fabric));
                     }
                     Err(error) => {
@@ -145,7 +158,8 @@ async fn reconcile_with(
                             warn!(%error, "cannot list partitions of the subnet manager, retrying");
                         }
                         failures += 1;
-                        list_at = now + Backoff::default().after(failures);
+                        let pause = Backoff::default().after(failures);
+                        list_at = now + pause.max(took.min(MAX_FAILED_LIST_PAUSE));
                         report_health(health, Some(&error), None);
                     }
                 }
@@ -154,6 +168,16 @@ async fn reconcile_with(
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
         }
     }
+}
+
+/// Converts a panic of the subnet manager's client into an error. The batch or list then fails like any other and is
+/// retried.
+async fn catch_panic<T>(
+    manager: &dyn SubnetManager,
+    request: BoxFuture<'_, Result<T, Error>>,
+) -> Result<T, Error> {
+    let caught = AssertUnwindSafe(request).catch_unwind().await;
+    caught.unwrap_or_else(|_| Err(Error::Panicked { manager: manager.name() }))
 }
 
 fn report_health(
@@ -170,3 +194,6 @@ fn report_health(
         }
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -141,12 +141,17 @@ impl PartitionReconciler {
         self.pending_changes = None;
     }
 
-    /// Forgets the observed state and all backoffs, for a new subnet manager.
+    /// Forgets everything but the desired memberships, for a new subnet manager. Batches in flight are abandoned: what
+    /// they changed is visible in the next list, and what they did not change is sent again.
     pub fn reset(&mut self) {
-        self.observed = None;
-        self.failures.clear();
-        self.uncertain.clear();
-        self.pending_changes = None;
+        *self = Self {
+            desired: std::mem::take(&mut self.desired),
+            ownership: std::mem::take(&mut self.ownership),
+            has_desired: self.has_desired,
+            backoff: self.backoff,
+            sequence: self.sequence,
+            ..Self::default()
+        };
     }
 
     /// Returns the changes that remain to be made, by partition. Empty until the memberships have been read
@@ -212,10 +217,13 @@ impl PartitionReconciler {
         retry_at.map(|at| at - now)
     }
 
-    /// Records the outcome of a batch. If it failed, the partitions of the batch back off.
+    /// Records the outcome of a batch. If it failed, the partitions of the batch back off. The outcome of a batch that
+    /// was abandoned by [`Self::reset`] is ignored.
     pub fn finish_batch(&mut self, batch: &PartitionBatch, outcome: &Result<(), Error>, now: Instant) {
         for (key, change) in &batch.changes {
-            self.in_flight.remove(key);
+            if self.in_flight.remove(key).is_none() {
+                continue;
+            }
             self.sequence += 1;
             self.changed_at.insert(*key, self.sequence);
             let members = change.add.keys().chain(&change.remove).map(|guid| (*key, *guid));

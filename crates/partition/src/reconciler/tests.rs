@@ -128,6 +128,21 @@ fn old_list_does_not_override_newer_results() {
     assert_eq!(reconciler.start_batches(now, PER_PARTITION).len(), 1);
 }
 
+#[test]
+fn reset_abandons_batches_in_flight_and_sends_them_again_after_the_next_list() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let abandoned = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.reset();
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "not before the next list");
+    // The old manager answers late. Its answer says nothing about the new manager.
+    reconciler.finish_batch(&abandoned, &Ok(()), now);
+    assert_eq!(reconciler.observed(), None);
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, MembershipTable::default(), false);
+    assert_eq!(reconciler.start_batches(now, PER_PARTITION), [abandoned]);
+}
+
 // Case: partitions 59
 #[test]
 fn changes_during_downtime_are_reconciled() {

@@ -1,0 +1,123 @@
+use super::*;
+use crate::{Membership, MembershipTable, Ownership, PKeyBase, PartitionBatch, RateLimits};
+use ferroband_model::Guid;
+use std::sync::atomic::AtomicUsize;
+
+/// A subnet manager that applies changes to a table, or misbehaves.
+#[derive(Default)]
+struct ScriptedManager {
+    table: Mutex<MembershipTable>,
+    /// Number of the next batches that never get a response.
+    hangs: AtomicUsize,
+    /// Number of the next batches that panic.
+    panics: AtomicUsize,
+    /// How long a read of the memberships takes.
+    list_duration: Duration,
+    lists: AtomicUsize,
+}
+
+fn take_one(counter: &AtomicUsize) -> bool {
+    counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+impl SubnetManager for ScriptedManager {
+    fn name(&self) -> String {
+        "scripted".to_owned()
+    }
+
+    fn observe(&self) -> BoxFuture<'_, Result<FabricReport, Error>> {
+        Box::pin(async {
+            self.lists.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(self.list_duration).await;
+            Ok(FabricReport { members: self.table.lock().unwrap().clone(), ..FabricReport::default() })
+        })
+    }
+
+    fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            assert!(!take_one(&self.panics), "a defect of the client");
+            if take_one(&self.hangs) {
+                std::future::pending::<()>().await;
+            }
+            let mut table = self.table.lock().unwrap();
+            for (key, change) in &batch.changes {
+                change.add.iter().for_each(|(guid, membership)| table.set(*key, *guid, *membership));
+                change.remove.iter().for_each(|guid| table.remove(*key, *guid));
+            }
+            Ok(())
+        })
+    }
+
+    fn rate_limits(&self) -> RateLimits {
+        RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 4 }
+    }
+}
+
+/// A running loop with one desired membership.
+struct LoopFixture {
+    handle: ReconcilerHandle,
+    managers: watch::Sender<Arc<dyn SubnetManager>>,
+    _health: watch::Receiver<SubnetManagerHealth>,
+}
+
+fn member() -> (PKeyBase, Guid) {
+    (PKeyBase::new(5).unwrap(), Guid::new(1))
+}
+
+fn start(manager: &Arc<ScriptedManager>, period: Duration) -> LoopFixture {
+    let (key, guid) = member();
+    let (managers, receiver) = watch::channel(manager.clone() as Arc<dyn SubnetManager>);
+    let (sender, _health) = watch::channel(SubnetManagerHealth::default());
+    let handle = ReconcilerHandle::default();
+    handle.set_list_period(period);
+    let table = MembershipTable::from_iter([(key, guid, Membership::Full)]);
+    handle.lock().set_desired(table, Ownership { guids: [guid].into(), ..Ownership::default() });
+    tokio::spawn(run_reconciler(handle.clone(), receiver, sender));
+    LoopFixture { handle, managers, _health }
+}
+
+async fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < end, "timeout waiting for: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn has_member(manager: &ScriptedManager) -> bool {
+    let (key, guid) = member();
+    manager.table.lock().unwrap().get(key, guid).is_some()
+}
+
+#[tokio::test]
+async fn change_in_flight_is_sent_again_after_the_subnet_manager_settings_change() {
+    let before = Arc::new(ScriptedManager { hangs: AtomicUsize::new(1), ..ScriptedManager::default() });
+    let fixture = start(&before, Duration::from_secs(1));
+    wait_until("the change is in flight", || before.hangs.load(Ordering::Relaxed) == 0).await;
+    // The password was rotated: a new client of the same subnet manager replaces the old one.
+    let after = Arc::new(ScriptedManager::default());
+    fixture.managers.send_replace(after.clone());
+    wait_until("the change is sent to the new manager", || has_member(&after)).await;
+    let (key, guid) = member();
+    wait_until("the membership is programmed", || {
+        fixture.handle.lock().membership_state(key, guid) == crate::MembershipState::Programmed
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn change_is_sent_again_after_its_batch_panicked() {
+    let manager = Arc::new(ScriptedManager { panics: AtomicUsize::new(1), ..ScriptedManager::default() });
+    let _fixture = start(&manager, Duration::from_secs(1));
+    wait_until("the change is sent again", || has_member(&manager)).await;
+}
+
+#[tokio::test]
+async fn slow_list_is_repeated_after_ten_times_its_duration() {
+    let manager =
+        Arc::new(ScriptedManager { list_duration: Duration::from_millis(200), ..ScriptedManager::default() });
+    let _fixture = start(&manager, Duration::from_millis(50));
+    tokio::time::sleep(Duration::from_millis(1800)).await;
+    assert_eq!(manager.lists.load(Ordering::Relaxed), 1, "the next list starts after 200 ms + 2 s");
+    wait_until("the next list", || manager.lists.load(Ordering::Relaxed) == 2).await;
+}
