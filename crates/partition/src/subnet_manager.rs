@@ -25,7 +25,8 @@ pub trait SubnetManager: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
     pub changes: BTreeMap<PKeyBase, PartitionChange>,
-    /// All desired memberships, for subnet managers such as opensm that read all partitions from one file.
+    /// All desired memberships, for subnet managers such as opensm that read all partitions from one file. It also
+    /// tells which GUIDs are those of virtual functions.
     pub desired: Arc<MembershipTable>,
 }
 
@@ -44,6 +45,8 @@ pub struct FabricReport {
     /// Whether all memberships must be sent again although none differs, because the partitions file of the
     /// subnet manager is missing, broken or modified.
     pub stale: bool,
+    /// opensm hosts that do not have the current partitions, each with the reason. Changes are made on the others.
+    pub outdated_hosts: Vec<String>,
     /// Other problems that users should know about.
     pub warnings: Vec<String>,
 }

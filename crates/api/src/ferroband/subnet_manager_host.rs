@@ -69,6 +69,9 @@ pub struct SubnetManagerHostStatus {
     /// GUID of the port that opensm uses, colon-separated; empty if no usable port was found.
     #[serde(default)]
     pub guid: String,
+    /// GUID of the port of the master subnet manager, as this node sees it; empty if it is unknown or foreign.
+    #[serde(default)]
+    pub master: String,
     /// Whether the file makes every port a full member of the default partition.
     #[serde(default)]
     pub open: bool,

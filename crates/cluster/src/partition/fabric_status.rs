@@ -76,6 +76,13 @@ pub fn compute(
             false => ("DefaultKeys", fabric.default_secrets.join(", ")),
         };
         status.conditions.push(condition(old, "Secured", Some(secured), reason, message));
+        if !fabric.outdated_hosts.is_empty() {
+            let message = format!(
+                "partition changes are made without these opensm hosts, which get them when they are back: {}; check the node daemon on these nodes, or remove their label ferroband.io/subnet-manager",
+                fabric.outdated_hosts.join("; ")
+            );
+            status.conditions.push(condition(old, "HostsUpdated", Some(false), "HostOutdated", message));
+        }
         let remarks = fabric.warnings.join("; ");
         if !remarks.is_empty() {
             status.conditions.push(condition(old, "Understood", Some(false), "Remarks", remarks));

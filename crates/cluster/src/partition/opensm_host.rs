@@ -7,7 +7,7 @@ use crate::{ControllerContext, Reflector};
 use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostSpec, SubnetManagerHostStatus};
 use ferroband_daemon::{api_call::with_timeout, error_chain};
 use ferroband_partition::opensm::{OpensmHost, OpensmHostStatus, render};
-use ferroband_partition::{Error, MembershipTable};
+use ferroband_partition::{Error, MembershipTable, parse_guid};
 use futures::future::BoxFuture;
 use kube::{
     Api,
@@ -109,7 +109,12 @@ impl OpensmHost for OpensmHostObject {
 
     fn status(&self) -> OpensmHostStatus {
         let status = self.cached().and_then(|host| host.status.clone()).unwrap_or_default();
-        OpensmHostStatus { virtualization: status.virtualization, problem: status.problem }
+        OpensmHostStatus {
+            virtualization: status.virtualization,
+            problem: status.problem,
+            port: parse_guid(&status.guid),
+            master: parse_guid(&status.master),
+        }
     }
 
     fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {

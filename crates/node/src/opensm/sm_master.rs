@@ -16,8 +16,8 @@ const SMINFO_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum SmMaster {
     /// No master subnet manager answers.
     NoMaster,
-    /// An opensm that Ferroband runs, on this or another node.
-    OwnOpensm,
+    /// An opensm that Ferroband runs, on this or another node, with the GUID of its port if it is known.
+    OwnOpensm(Option<Guid>),
     /// A subnet manager that Ferroband does not run, with a description for messages.
     Foreign(String),
 }
@@ -34,7 +34,7 @@ pub fn query_sm_master(
     let Some(file) = program.find_tool(Path::new("sminfo")) else {
         return Ok(match lids {
             (0, _) => SmMaster::NoMaster,
-            (manager, own) if manager == own => SmMaster::OwnOpensm,
+            (manager, own) if manager == own => SmMaster::OwnOpensm(None),
             (manager, _) => SmMaster::Foreign(format!(
                 "at LID {manager} (install sminfo of infiniband-diags to check whether it still answers)"
             )),
@@ -72,7 +72,7 @@ fn parse_sminfo(text: &str, own_ports: &BTreeSet<Guid>) -> SmMaster {
         |word: &str| Some(text.split_once(word)?.1.split([',', ' ', '\n']).next().unwrap_or_default());
     let guid = after("sm guid 0x").and_then(parse_guid);
     match guid {
-        Some(guid) if own_ports.contains(&guid) => SmMaster::OwnOpensm,
+        Some(guid) if own_ports.contains(&guid) => SmMaster::OwnOpensm(Some(guid)),
         Some(guid) if after("state ").is_some_and(|state| state == "3") => SmMaster::Foreign(format!(
             "on port {guid}, LID {}, with priority {}",
             after("sm lid ").unwrap_or("?"),
@@ -90,7 +90,7 @@ mod tests {
     fn sminfo_output_is_parsed() {
         let text = "sminfo: sm lid 1 sm guid 0xe41d2d0301000001, activity count 6 priority 5 state 3 SMINFO_MASTER\n";
         let guid = Guid::new(0xe41d_2d03_0100_0001);
-        assert_eq!(parse_sminfo(text, &BTreeSet::from([guid])), SmMaster::OwnOpensm);
+        assert_eq!(parse_sminfo(text, &BTreeSet::from([guid])), SmMaster::OwnOpensm(Some(guid)));
         let SmMaster::Foreign(description) = parse_sminfo(text, &BTreeSet::new()) else {
             panic!("must be foreign")
         };

@@ -78,6 +78,8 @@ pub struct OpensmSupervisor {
     repeat_signal_at: Option<Instant>,
     master_checked_at: Option<Instant>,
     foreign_master: Option<String>,
+    /// Port of the master, if it is an opensm that Ferroband runs.
+    own_master: Option<Guid>,
     hang_detector: HangDetector,
     virtualization: Option<bool>,
 }
@@ -103,6 +105,7 @@ impl OpensmSupervisor {
             repeat_signal_at: None,
             master_checked_at: None,
             foreign_master: None,
+            own_master: None,
             hang_detector: HangDetector::for_running(),
             virtualization: None,
         }
@@ -146,6 +149,7 @@ impl OpensmSupervisor {
             }
             (Ok(port), Ok(_)) => self.ensure_running(port, desired, now),
         }
+        status.master = self.own_master.map(|guid| guid.to_string()).unwrap_or_default();
         self.signal_reload(desired, written == Ok(true), now, &mut status);
         if status.problem.is_none() {
             status.problem = self
@@ -250,7 +254,12 @@ impl OpensmSupervisor {
         self.master_checked_at = Some(now);
         let mut own_ports = desired.own_ports.clone();
         own_ports.insert(port.guid);
-        match query_sm_master(&self.program, &port.device, port.port, port.lids, &own_ports) {
+        let master = query_sm_master(&self.program, &port.device, port.port, port.lids, &own_ports);
+        self.own_master = match &master {
+            Ok(SmMaster::OwnOpensm(guid)) => *guid,
+            _ => None,
+        };
+        match master {
             Ok(SmMaster::Foreign(master)) => {
                 if self.foreign_master.is_none() {
                     warn!(master, "another subnet manager is master; opensm yields");

@@ -1,6 +1,6 @@
 //! The partitions file of the opensm on this host.
 
-use super::hosts::OpensmHost;
+use super::host::OpensmHost;
 use super::{partitions_file, render};
 use crate::{Error, MembershipTable};
 use futures::future::BoxFuture;

@@ -11,13 +11,15 @@
 //! is stricter than opensm's, accepts all of it and finds exactly the desired memberships.
 
 mod grammar;
+mod host;
 mod hosts;
 mod local_host;
 mod partitions_file;
 mod render;
 
 pub use grammar::{PartitionStatement, PartitionsFile, parse};
-pub use hosts::{Opensm, OpensmHost, OpensmHostStatus};
+pub use host::{OpensmHost, OpensmHostStatus};
+pub use hosts::Opensm;
 pub use local_host::LocalOpensmHost;
 pub use partitions_file::write_partitions_file;
 pub use render::{BEGIN_MARKER, END_MARKER, parse_members, render};
