@@ -4,29 +4,22 @@ use crate::{PKeyBase, PKeyRange};
 use ferroband_model::Guid;
 use std::collections::BTreeSet;
 
-/// The GUIDs and partitions that Ferroband may change in the subnet manager.
-///
-/// Ferroband owns all memberships of a claimed GUID of its range. Of a hardware GUID, it owns only the memberships that
-/// it added itself.
+/// The memberships that Ferroband may change in the subnet manager: those of its virtual functions, and those that it
+/// added. What someone else added stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
     /// P_Keys that Ferroband manages. Partitions with other P_Keys are never changed.
     pub keys: PKeyRange,
-    /// GUIDs of Ferroband's range that virtual functions have claimed.
+    /// GUIDs that virtual functions have now. All memberships of these GUIDs are owned.
     pub guids: BTreeSet<Guid>,
-    /// Memberships of hardware GUIDs that Ferroband added.
+    /// Memberships that Ferroband added, or is about to add. They are owned until their removal is confirmed, whatever
+    /// GUID the function has by then.
     pub placed: BTreeSet<(PKeyBase, Guid)>,
 }
 
 impl Ownership {
-    /// Whether Ferroband may remove the member: it manages the P_Key, and owns the GUID or added this
-    /// membership.
-    pub fn may_remove(&self, key: PKeyBase, guid: Guid) -> bool {
+    /// Whether Ferroband may add and remove this membership.
+    pub fn owns(&self, key: PKeyBase, guid: Guid) -> bool {
         self.keys.contains(key) && (self.guids.contains(&guid) || self.placed.contains(&(key, guid)))
-    }
-
-    /// Whether Ferroband manages the P_Key and may therefore add members to its partition.
-    pub fn may_add(&self, key: PKeyBase) -> bool {
-        self.keys.contains(key)
     }
 }

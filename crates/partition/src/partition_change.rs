@@ -44,7 +44,7 @@ pub(crate) fn diff_partition(
     ownership: &Ownership,
 ) -> PartitionChange {
     let mut change = PartitionChange::default();
-    for (guid, membership) in desired.members(key).filter(|_| ownership.may_add(key)) {
+    for (guid, membership) in desired.members(key).filter(|(guid, _)| ownership.owns(key, *guid)) {
         let present = observed.get(key, guid) == Some(membership) && !uncertain.contains(&(key, guid));
         if !present {
             change.add.insert(guid, membership);
@@ -52,7 +52,7 @@ pub(crate) fn diff_partition(
     }
     let uncertain = uncertain.range((key, Guid::new(0))..=(key, Guid::new(u64::MAX))).map(|(_, guid)| *guid);
     for guid in observed.members(key).map(|(guid, _)| guid).chain(uncertain) {
-        if desired.get(key, guid).is_none() && ownership.may_remove(key, guid) {
+        if desired.get(key, guid).is_none() && ownership.owns(key, guid) {
             change.remove.insert(guid);
         }
     }
@@ -93,6 +93,7 @@ mod tests {
             for (key, change) in diff(&desired, &observed, &BTreeSet::new(), &ownership) {
                 prop_assert!(ownership.keys.contains(key) && !change.is_empty());
                 for (guid, membership) in change.add {
+                    prop_assert!(ownership.guids.contains(&guid));
                     after.set(key, guid, membership);
                 }
                 for guid in change.remove {
@@ -100,15 +101,9 @@ mod tests {
                     after.remove(key, guid);
                 }
             }
-            for (key, guid, membership) in desired.iter().filter(|(key, ..)| ownership.keys.contains(*key)) {
-                prop_assert_eq!(after.get(key, guid), Some(membership));
-            }
-            for (key, guid, membership) in after.iter() {
-                if ownership.may_remove(key, guid) {
-                    prop_assert_eq!(desired.get(key, guid), Some(membership));
-                } else if desired.get(key, guid).is_none() || !ownership.may_add(key) {
-                    prop_assert_eq!(observed.get(key, guid), Some(membership));
-                }
+            for (key, guid, _) in desired.iter().chain(observed.iter()).chain(after.iter()) {
+                let expected = if ownership.owns(key, guid) { &desired } else { &observed };
+                prop_assert_eq!(after.get(key, guid), expected.get(key, guid));
             }
             prop_assert!(diff(&desired, &after, &BTreeSet::new(), &ownership).is_empty());
         }

@@ -92,8 +92,9 @@ pub struct NodePartitionsStatus {
     /// Programmed members are not listed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waiting: BTreeMap<String, WaitingMember>,
-    /// Physical ports that Ferroband adds to partitions, as `<pkey> <guid>`. Each is recorded here before it is added.
-    /// Ferroband never removes a physical port that is not recorded here, because someone else added it.
+    /// Memberships that Ferroband adds to partitions, as `<pkey> <guid>`. Each is recorded here before it is added, and
+    /// stays until its removal is confirmed. Ferroband never removes a physical port that is not recorded here, because
+    /// someone else added it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placed: Vec<String>,
     /// Conditions: `TenantsApart`, `PartitionsLeft`.

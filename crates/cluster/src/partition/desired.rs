@@ -1,6 +1,7 @@
 //! Computes the desired partition members. Does no I/O.
 
 use super::caches::PartitionNodeFacts;
+use super::records::PartitionRecords;
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition, PartitionMode};
 use ferroband_model::Guid;
 use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyBase, PKeyRange, parse_guid};
@@ -30,7 +31,7 @@ pub struct DesiredMemberships {
     /// Members that are accepted with a warning, because their Partition object does not admit them but is
     /// not enforced. The value is the warning.
     pub warnings: BTreeMap<MemberId, String>,
-    /// By node: memberships of physical ports that are recorded in `status.placed` as added by Ferroband.
+    /// By node: memberships that Ferroband added or is about to add, for `status.placed`.
     pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
     /// By node: partitions of ports that are in several partitions and are used by pods of several namespaces.
     pub shared_port_keys: BTreeMap<String, BTreeSet<PKeyBase>>,
@@ -52,6 +53,10 @@ pub struct PartitionInputs<'a> {
     /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
     /// `MAX_NODE_PKEYS` P_Keys.
     pub observed: Option<&'a MembershipTable>,
+    /// What the leader recorded in earlier passes.
+    pub records: &'a PartitionRecords,
+    /// Whether a subnet manager is configured.
+    pub managed: bool,
 }
 
 /// Validates the members that the nodes request, and computes the members that the subnet manager should
@@ -73,12 +78,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
             desired.ownership.guids.insert(guid);
             desired.table.add_function(guid);
         }
-        let placed: BTreeSet<_> = object
-            .status
-            .iter()
-            .flat_map(|status| &status.placed)
-            .filter_map(|text| parse_placement(text))
-            .collect();
+        let placed = inputs.records.placed.get(&node).cloned().unwrap_or_default();
         desired.ownership.placed.extend(&placed);
         desired.placed.insert(node, placed);
     }
@@ -137,12 +137,13 @@ fn add_node(
             desired.warnings.insert(at.clone(), warning);
         }
         keys.insert(key);
-        let kind = if member.limited { Membership::Limited } else { Membership::Full };
-        desired.table.insert(key, guid, kind);
+        desired.table.insert(key, guid, requested_membership(member));
         desired.accepted.insert(at, (key, guid));
-        if member.shared {
+        if is_added_by_us(inputs, member, key, guid) {
             desired.placed.entry(node.to_owned()).or_default().insert((key, guid));
             desired.ownership.placed.insert((key, guid));
+        }
+        if member.shared {
             tenants.entry(guid).or_default().entry(key).or_default().insert(&member.namespace);
         }
     }
@@ -153,6 +154,25 @@ fn add_node(
             desired.shared_port_keys.entry(node.to_owned()).or_default().extend(keys.keys());
         }
     }
+}
+
+/// Whether Ferroband adds the membership, and must therefore remove it later. The membership of a physical port that
+/// someone else added stays when the pod is gone. Until the subnet manager's members are known, nothing is added.
+fn is_added_by_us(inputs: &PartitionInputs<'_>, member: &NodeMember, key: PKeyBase, guid: Guid) -> bool {
+    let is_absent = inputs.observed.is_some_and(|observed| observed.get(key, guid).is_none());
+    inputs.managed && (!member.shared || is_absent)
+}
+
+/// Returns the membership of a physical port that someone else added.
+fn foreign_membership(
+    inputs: &PartitionInputs<'_>,
+    node: &str,
+    member: &NodeMember,
+    key: PKeyBase,
+    guid: Guid,
+) -> Option<Membership> {
+    let is_ours = inputs.records.placed.get(node).is_some_and(|placed| placed.contains(&(key, guid)));
+    inputs.observed?.get(key, guid).filter(|_| member.shared && !is_ours)
 }
 
 /// Returns why a member is rejected, or `None` if it is accepted.
@@ -183,6 +203,13 @@ fn rejection_reason(
         }
         _ => {}
     }
+    if let Some(existing) = foreign_membership(inputs, node, member, key, guid)
+        && existing != requested_membership(member)
+    {
+        return Some(format!(
+            "port {guid} is already a {existing} member of partition {key}, added outside of Ferroband; request this membership in the network, or change it in the subnet manager"
+        ));
+    }
     match rules.get(&key) {
         Some((partition, false))
             if partition.spec.mode == PartitionMode::Enforce && !admits(partition, member) =>
@@ -200,6 +227,10 @@ fn rejection_reason(
         )),
         _ => None,
     }
+}
+
+fn requested_membership(member: &NodeMember) -> Membership {
+    if member.limited { Membership::Limited } else { Membership::Full }
 }
 
 fn admission_warning(
@@ -230,16 +261,10 @@ fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition
         let enforces = |one: &Partition| one.spec.mode == PartitionMode::Enforce;
         rules
             .entry(key)
-            .and_modify(|(first, several)| *several = enforces(first) || enforces(partition))
+            .and_modify(|(first, several)| *several |= enforces(first) || enforces(partition))
             .or_insert((partition, false));
     }
     rules
-}
-
-/// Parses an entry of `status.placed`, which has the format `<pkey> <guid>`.
-pub fn parse_placement(text: &str) -> Option<(PKeyBase, Guid)> {
-    let (key, guid) = text.split_once(' ')?;
-    Some((key.parse().ok()?, parse_guid(guid)?))
 }
 
 #[cfg(test)]

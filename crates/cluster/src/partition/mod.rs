@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The controller keeps no state that it cannot rebuild: desired members come from the nodes' objects, actual members
-//! from the subnet manager, and ownership from the nodes' claims and from `status.placed`, which is written before a
-//! member is added.
+//! from the subnet manager, and ownership from `status.placed`, which is written before a member is added and kept until
+//! its removal is confirmed.
 
 mod backend;
 mod caches;
@@ -20,5 +20,6 @@ mod guid_claims;
 mod node_status;
 mod opensm_host;
 mod reconcile;
+mod records;
 
 pub use reconcile::PartitionController;

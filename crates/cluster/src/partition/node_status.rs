@@ -1,6 +1,7 @@
 //! Computes the status of a NodePartitions object. Does no I/O.
 
 use super::desired::{DesiredMemberships, MAX_NODE_PKEYS};
+use super::records::format_member;
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus, WaitingMember};
 use ferroband_daemon::condition;
 use ferroband_partition::{MembershipState, PartitionReconciler};
@@ -45,10 +46,7 @@ pub fn compute(
     let placed = desired.placed.get(&node).into_iter().flatten();
     // Remove a membership from `status.placed` once it is neither desired nor in the subnet manager.
     let is_needed = |key, guid| desired.table.get(key, guid).is_some() || !reconciler.is_removed(key, guid);
-    status.placed = placed
-        .filter(|(key, guid)| is_needed(*key, *guid))
-        .map(|(key, guid)| format!("{key} {guid}"))
-        .collect();
+    status.placed = placed.filter(|(key, guid)| is_needed(*key, *guid)).map(format_member).collect();
     let shared = desired.shared_port_keys.get(&node);
     status.conditions.push(match shared {
         None => condition(before, "TenantsApart", Some(true), "OwnPorts", "no port has P_Keys of several tenants".to_owned()),

@@ -4,6 +4,7 @@
 use super::backend::BackendSelection;
 use super::caches::{PartitionCaches, PartitionNodeFacts};
 use super::desired::{DesiredMemberships, PartitionInputs, desired_memberships};
+use super::records::{PartitionRecords, format_member};
 use super::{fabric_status, guid_claims, node_status};
 use crate::{Controller, ControllerContext, Error, Trigger, run_controller};
 use ferroband_api::ferroband::{
@@ -21,7 +22,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -42,6 +43,7 @@ struct LastPass {
     problem: Option<String>,
     fabric: Option<FabricStatus>,
     warned: BTreeSet<(String, String)>,
+    records: PartitionRecords,
 }
 
 impl PartitionController {
@@ -80,7 +82,7 @@ impl PartitionController {
 
     fn select_backend(&self) -> BackendSelection {
         let backend = BackendSelection::read(&self.caches);
-        let mut last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_pass = self.last_pass();
         if last_pass.backend.as_ref() != Some(&backend) {
             match backend.create_manager(&self.context, &self.caches) {
                 Ok(manager) => {
@@ -95,26 +97,30 @@ impl PartitionController {
         backend
     }
 
-    /// Records memberships of physical ports in `status.placed` before they are added to the subnet manager,
-    /// so that the next leader knows that Ferroband added them.
+    /// Records new memberships in `status.placed` before they are added to the subnet manager, so that the next leader
+    /// knows that Ferroband added them. Returns the statuses that were written.
     async fn record_placed(
         &self,
         objects: &[Arc<NodePartitions>],
         desired: &DesiredMemberships,
-    ) -> Result<(), Error> {
+        records: &PartitionRecords,
+        managed: bool,
+    ) -> Result<BTreeMap<String, NodePartitionsStatus>, Error> {
+        let mut written = BTreeMap::new();
         for object in objects {
             let node = object.name_any();
-            let placed = desired.placed.get(&node).into_iter().flatten();
-            let placed: BTreeSet<String> = placed.map(|(key, guid)| format!("{key} {guid}")).collect();
-            let known: BTreeSet<String> =
-                object.status.iter().flat_map(|status| status.placed.iter().cloned()).collect();
-            if !placed.is_subset(&known) {
-                let mut status = object.status.clone().unwrap_or_default();
-                status.placed = placed.union(&known).cloned().collect();
-                self.patch_node_status(&node, &status).await?;
+            let recorded = records.placed.get(&node);
+            let is_recorded = |member| recorded.is_some_and(|recorded| recorded.contains(member));
+            if desired.placed.get(&node).into_iter().flatten().all(is_recorded) {
+                continue;
             }
+            let mut status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
+            // The reconciler does not have the new desired memberships yet, so nothing is dropped from the record.
+            status.placed = desired.placed.get(&node).into_iter().flatten().map(format_member).collect();
+            self.patch_node_status(&node, &status).await?;
+            written.insert(node, status);
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Deletes the SubnetManagerHosts of nodes that should no longer run opensm. The node daemons then stop opensm.
@@ -128,7 +134,13 @@ impl PartitionController {
     }
 
     async fn patch_node_status(&self, node: &str, status: &NodePartitionsStatus) -> Result<(), Error> {
-        patch_status::<NodePartitions>(&self.context, "NodePartitions", node, status).await
+        patch_status::<NodePartitions>(&self.context, "NodePartitions", node, status).await?;
+        self.last_pass().records.set_status(node, status);
+        Ok(())
+    }
+
+    fn last_pass(&self) -> MutexGuard<'_, LastPass> {
+        self.last_pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn update_node_statuses(
@@ -136,6 +148,7 @@ impl PartitionController {
         objects: &[Arc<NodePartitions>],
         desired: &DesiredMemberships,
         managed: bool,
+        written: &BTreeMap<String, NodePartitionsStatus>,
     ) -> Result<(), Error> {
         for object in objects {
             let node = object.name_any();
@@ -144,7 +157,7 @@ impl PartitionController {
                 continue;
             }
             let status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
-            if object.status.as_ref() != Some(&status) {
+            if written.get(&node).or(object.status.as_ref()) != Some(&status) {
                 self.patch_node_status(&node, &status).await?;
             }
         }
@@ -163,7 +176,7 @@ impl PartitionController {
             let placed = object.status.iter().flat_map(|status| &status.placed);
             guids.into_iter().all(|guid| reconciler.is_in_no_partition(guid))
                 && placed
-                    .filter_map(|text| super::desired::parse_placement(text))
+                    .filter_map(|text| super::records::parse_member(text))
                     .all(|(key, guid)| reconciler.is_removed(key, guid))
         };
         if !node_deleted || !all_removed {
@@ -182,7 +195,7 @@ impl PartitionController {
     ) -> Result<(), Error> {
         let vfs_in_use = objects.iter().any(|object| !object.spec.functions.is_empty());
         let (before, problem) = {
-            let last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let last_pass = self.last_pass();
             (last_pass.fabric.clone(), last_pass.problem.clone())
         };
         let manager = self.managers.borrow().name();
@@ -208,7 +221,7 @@ impl PartitionController {
             .await
             .map_err(Error::api("apply", "Fabric default"))?;
         patch_status::<Fabric>(&self.context, "Fabric", "default", &status).await?;
-        self.last_pass.lock().unwrap_or_else(PoisonError::into_inner).fabric = Some(status);
+        self.last_pass().fabric = Some(status);
         Ok(())
     }
 
@@ -226,7 +239,7 @@ impl PartitionController {
                 patch_status::<Partition>(&self.context, "Partition", &partition.name_any(), &status).await?;
             }
             let news: Vec<_> = {
-                let mut last_pass = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last_pass = self.last_pass();
                 let of_key =
                     |at: &(String, String)| desired.accepted.get(at).is_some_and(|(found, _)| *found == key);
                 let news =
@@ -258,14 +271,21 @@ impl Controller for PartitionController {
             self.caches.partitions.list().into_iter().map(|(_, object)| object).collect();
         let nodes: BTreeMap<String, PartitionNodeFacts> =
             self.caches.nodes.list().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
+        let records = {
+            let mut last_pass = self.last_pass();
+            last_pass.records.retain_nodes(&objects);
+            PartitionRecords::read(&objects, &last_pass.records)
+        };
         let desired = desired_memberships(&PartitionInputs {
             node_partitions: &objects,
             partitions: &partitions,
             nodes: &nodes,
             managed_keys: backend.managed_keys(),
             observed: self.reconciler.lock().observed(),
+            records: &records,
+            managed: backend.is_managed(),
         });
-        self.record_placed(&objects, &desired).await?;
+        let written = self.record_placed(&objects, &desired, &records, backend.is_managed()).await?;
         let changed = {
             let mut reconciler = self.reconciler.lock();
             let changed =
@@ -279,7 +299,7 @@ impl Controller for PartitionController {
             self.reconciler.wake();
         }
         self.delete_unused_hosts(&backend).await?;
-        self.update_node_statuses(&objects, &desired, backend.is_managed()).await?;
+        self.update_node_statuses(&objects, &desired, backend.is_managed(), &written).await?;
         self.update_partition_statuses(&partitions, &desired).await?;
         self.update_fabric_status(&backend, &objects).await?;
         Ok(None)

@@ -1,5 +1,5 @@
 use super::*;
-use ferroband_api::ferroband::{NodePartitionsSpec, PartitionSpec};
+use ferroband_api::ferroband::{NodePartitionsSpec, NodePartitionsStatus, PartitionSpec};
 
 const GUID: &str = "02:00:00:00:00:00:00:01";
 
@@ -27,14 +27,36 @@ fn partition(pkey: &str, namespaces: &[&str], mode: PartitionMode) -> Arc<Partit
 }
 
 fn desired_for(memberships: &[Arc<NodePartitions>], partitions: &[Arc<Partition>]) -> DesiredMemberships {
+    desired_with(memberships, partitions, &MembershipTable::default())
+}
+
+fn desired_with(
+    memberships: &[Arc<NodePartitions>],
+    partitions: &[Arc<Partition>],
+    observed: &MembershipTable,
+) -> DesiredMemberships {
     let nodes = memberships.iter().map(|object| (object.name_any(), PartitionNodeFacts::default())).collect();
     desired_memberships(&PartitionInputs {
-        node_partitions: memberships,
         partitions,
-        nodes: &nodes,
+        observed: Some(observed),
+        ..inputs(memberships, &nodes, &PartitionRecords::read(memberships, &PartitionRecords::default()))
+    })
+}
+
+fn inputs<'a>(
+    memberships: &'a [Arc<NodePartitions>],
+    nodes: &'a BTreeMap<String, PartitionNodeFacts>,
+    records: &'a PartitionRecords,
+) -> PartitionInputs<'a> {
+    PartitionInputs {
+        node_partitions: memberships,
+        partitions: &[],
+        nodes,
         managed_keys: PKeyRange::default(),
         observed: None,
-    })
+        records,
+        managed: true,
+    }
 }
 
 #[test]
@@ -44,7 +66,7 @@ fn members_of_node_objects_are_desired() {
     assert_eq!(desired.table.get(key, parse_guid(GUID).unwrap()), Some(Membership::Full));
     assert!(desired.rejected.is_empty() && desired.warnings.is_empty());
     assert!(desired.table.is_function(parse_guid(GUID).unwrap()));
-    assert!(desired.ownership.may_remove(key, parse_guid(GUID).unwrap()));
+    assert!(desired.ownership.owns(key, parse_guid(GUID).unwrap()));
 }
 
 #[test]
@@ -99,14 +121,11 @@ fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
     // The new member must be rejected, although its name sorts before all others.
     let more = [node("n1", &functions, members(0))];
     let nodes = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
-    let inputs = PartitionInputs {
-        node_partitions: &more,
-        partitions: &[],
-        nodes: &nodes,
-        managed_keys: PKeyRange::default(),
+    let records = PartitionRecords::default();
+    let second = desired_memberships(&PartitionInputs {
         observed: Some(&first.table),
-    };
-    let second = desired_memberships(&inputs);
+        ..inputs(&more, &nodes, &records)
+    });
     assert_eq!(second.table, first.table);
     assert!(second.rejected.contains_key(&("n1".into(), names[0].clone())));
 }
@@ -119,16 +138,9 @@ fn memberships_of_a_lost_node_end_and_may_still_be_removed() {
         BTreeMap::new(),
         BTreeMap::from([("n1".to_owned(), PartitionNodeFacts { out_of_service: true, opensm_port: None })]),
     ] {
-        let inputs = PartitionInputs {
-            node_partitions: &nodes,
-            partitions: &[],
-            nodes: &facts,
-            managed_keys: PKeyRange::default(),
-            observed: None,
-        };
-        let desired = desired_memberships(&inputs);
+        let desired = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
         assert!(desired.table.is_empty());
-        assert!(desired.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
+        assert!(desired.ownership.owns("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
         assert!(desired.lost_nodes.contains("n1"));
     }
 }
@@ -163,7 +175,7 @@ fn a_member_whose_delete_event_was_missed_is_removed_after_the_next_list() {
     let desired = desired_for(&emptied, &[]);
     assert!(
         desired.table.is_empty()
-            && desired.ownership.may_remove("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap())
+            && desired.ownership.owns("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap())
     );
 }
 
@@ -178,7 +190,6 @@ fn a_shared_port_with_keys_of_two_tenants_is_reported() {
     assert_eq!(desired.shared_port_keys["n1"].len(), 2);
     assert_eq!(desired.placed["n1"].len(), 2);
     assert!(!desired.table.is_function(parse_guid(port).unwrap()), "a physical port never gets index 0");
-    assert_eq!(parse_placement("0x0005 b8:59:9f:03:00:a1:b2:c4").map(|(key, _)| key.number()), Some(5));
 }
 
 #[test]
@@ -191,4 +202,67 @@ fn an_invalid_member_does_not_affect_others() {
     ];
     let desired = desired_for(&[node("n1", &[GUID], bad)], &[]);
     assert_eq!((desired.table.len(), desired.rejected.len()), (1, 3));
+}
+
+#[test]
+fn a_membership_stays_owned_after_its_function_has_another_guid() {
+    let (requested, key) = (parse_guid(GUID).unwrap(), "0x3e8".parse().unwrap());
+    let running = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
+    let before = desired_for(&running, &[]);
+    assert!(before.placed["n1"].contains(&(key, requested)), "recorded before it is added");
+    // The pod is deleted. In the same write, the function has its own GUID again, or does not exist any more.
+    for functions in [&["02:00:00:00:00:00:00:99"][..], &[]] {
+        let mut after = (*node("n1", functions, vec![])).clone();
+        let placed = before.placed["n1"].iter().map(|(key, guid)| format!("{key} {guid}")).collect();
+        after.status = Some(NodePartitionsStatus { placed, ..NodePartitionsStatus::default() });
+        let desired = desired_for(&[Arc::new(after)], &[]);
+        assert!(desired.table.is_empty());
+        assert!(desired.ownership.owns(key, requested), "or it would stay in the partition for ever");
+    }
+}
+
+#[test]
+fn several_partitions_of_one_key_are_refused_whatever_their_order() {
+    let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "evil"))])];
+    let (warn, enforce) = (PartitionMode::Warn, PartitionMode::Enforce);
+    for modes in [[warn, enforce, warn], [enforce, warn, warn], [warn, warn, enforce]] {
+        let partitions = modes.map(|mode| partition("0x3e8", &["*"], mode));
+        assert!(desired_for(&nodes, &partitions).table.is_empty(), "{modes:?}");
+    }
+}
+
+#[test]
+fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
+    let (port, key) = ("b8:59:9f:03:00:a1:b2:c4", "0x5".parse().unwrap());
+    let guid = parse_guid(port).unwrap();
+    let shared = NodeMember { shared: true, ..member("0x0005", port, "a") };
+    let nodes = [node("n1", &[], vec![("c.net1", shared.clone())])];
+    let observed = MembershipTable::from_iter([(key, guid, Membership::Full)]);
+    let desired = desired_with(&nodes, &[], &observed);
+    assert_eq!(desired.table.get(key, guid), Some(Membership::Full), "the pod may use it");
+    assert!(!desired.ownership.owns(key, guid), "but its end does not remove the storage host's port");
+    // The subnet manager has not been read yet, so it is unknown who added the port. Nothing is added or recorded.
+    let facts = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
+    let unknown = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
+    assert!(unknown.placed["n1"].is_empty() && !unknown.ownership.owns(key, guid));
+    // Ferroband added the port earlier.
+    let mut placed = (*nodes[0]).clone();
+    let record = vec![format!("{key} {guid}")];
+    placed.status = Some(NodePartitionsStatus { placed: record, ..NodePartitionsStatus::default() });
+    assert!(desired_with(&[Arc::new(placed)], &[], &observed).ownership.owns(key, guid));
+    // A membership of another type is not changed either.
+    let limited = MembershipTable::from_iter([(key, guid, Membership::Limited)]);
+    let refused = desired_with(&nodes, &[], &limited);
+    assert!(refused.table.is_empty());
+    assert!(refused.rejected[&("n1".into(), "c.net1".into())].contains("already a limited member"));
+}
+
+#[test]
+fn nothing_is_recorded_without_a_subnet_manager() {
+    let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
+    let facts = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
+    let records = PartitionRecords::default();
+    let desired =
+        desired_memberships(&PartitionInputs { managed: false, ..inputs(&nodes, &facts, &records) });
+    assert!(desired.placed["n1"].is_empty() && !desired.accepted.is_empty());
 }
