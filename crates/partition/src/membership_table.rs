@@ -10,6 +10,8 @@ pub struct MembershipTable {
     partitions: BTreeMap<PKeyBase, BTreeMap<Guid, Membership>>,
     /// GUIDs of virtual functions, members or not. All other GUIDs are those of physical ports.
     functions: BTreeSet<Guid>,
+    /// Membership of all physical ports in the default partition. Functions are always limited members there.
+    default_membership: Membership,
 }
 
 impl MembershipTable {
@@ -38,6 +40,16 @@ impl MembershipTable {
     /// an observed table are unknown.
     pub fn add_function(&mut self, guid: Guid) {
         self.functions.insert(guid);
+    }
+
+    /// Sets the membership of all physical ports in the default partition. Only opensm uses it: UFM has its own setting.
+    pub fn set_default_membership(&mut self, membership: Membership) {
+        self.default_membership = membership;
+    }
+
+    /// Membership of all physical ports in the default partition; full unless it was set.
+    pub fn default_membership(&self) -> Membership {
+        self.default_membership
     }
 
     /// Whether the GUID is that of a virtual function. Only a function's P_Key may be at index 0 of its P_Key table:

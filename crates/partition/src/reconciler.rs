@@ -74,6 +74,10 @@ impl PartitionReconciler {
         // an earlier request is uncertain.
         self.failures
             .retain(|key, _| !empty(key) || self.uncertain.iter().any(|(uncertain, _)| uncertain == key));
+        // No membership differs, but opensm's file does.
+        self.stale |= self.has_desired
+            && (self.desired.functions() != desired.functions()
+                || self.desired.default_membership() != desired.default_membership());
         self.desired = Arc::new(desired);
         self.ownership = ownership;
         self.has_desired = true;
@@ -180,7 +184,10 @@ impl PartitionReconciler {
         } else {
             limits.max_in_flight.saturating_sub(self.in_flight.len())
         };
-        if !self.has_desired || (limits.max_in_flight <= 1 && !self.in_flight.is_empty()) {
+        if !self.has_desired
+            || self.observed.is_none()
+            || (limits.max_in_flight <= 1 && !self.in_flight.is_empty())
+        {
             return Vec::new();
         }
         self.pending_changes();
@@ -194,8 +201,11 @@ impl PartitionReconciler {
             .map(|(key, change)| (*key, change.clone()))
             .collect();
         let groups: Vec<BTreeMap<PKeyBase, PartitionChange>> = match limits.max_in_flight {
-            0 | 1 if ready.is_empty() && !std::mem::take(&mut self.stale) => Vec::new(),
-            0 | 1 => vec![ready],
+            0 | 1 if ready.is_empty() && !self.stale => Vec::new(),
+            0 | 1 => {
+                self.stale = false;
+                vec![ready]
+            }
             _ => ready.into_iter().map(|entry| BTreeMap::from([entry])).collect(),
         };
         groups

@@ -1,6 +1,6 @@
 //! The settings of ib-kubernetes, from its ConfigMap, its Secret or the environment.
 
-use crate::{GuidRange, PKeyRange, SettingError, ufm};
+use crate::{GuidRange, Membership, PKeyRange, SettingError, ufm};
 use std::time::Duration;
 
 /// Subnet manager backend, selected by `DAEMON_SM_PLUGIN`.
@@ -25,6 +25,8 @@ pub struct PartitionSettings {
     pub range: GuidRange,
     /// P_Keys that Ferroband manages (`FERROBAND_PKEYS`).
     pub keys: PKeyRange,
+    /// Membership of physical ports in the default partition with opensm (`FERROBAND_DEFAULT_MEMBERSHIP`).
+    pub default_membership: Membership,
 }
 
 impl PartitionSettings {
@@ -54,6 +56,7 @@ impl PartitionSettings {
             period: period(of("DAEMON_PERIODIC_UPDATE"))?,
             range: range(&of)?,
             keys: keys(&of)?,
+            default_membership: default_membership(&of)?,
         })
     }
 
@@ -94,6 +97,16 @@ fn keys(of: &impl Fn(&str) -> Option<String>) -> Result<PKeyRange, SettingError>
     }
 }
 
+fn default_membership(of: &impl Fn(&str) -> Option<String>) -> Result<Membership, SettingError> {
+    const NAME: &str = "FERROBAND_DEFAULT_MEMBERSHIP";
+    let text = of(NAME).unwrap_or_default();
+    match text.to_lowercase().as_str() {
+        "" | "full" => Ok(Membership::Full),
+        "limited" => Ok(Membership::Limited),
+        _ => Err(SettingError::Value { name: NAME, value: text, expected: "full or limited" }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +133,14 @@ mod tests {
         }
         assert_eq!(with("10").unwrap().period, Duration::from_secs(10));
         assert_eq!(with("").unwrap().period, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn default_membership_is_full_unless_asked() {
+        let with = |value| read(&[("DAEMON_SM_PLUGIN", "opensm"), ("FERROBAND_DEFAULT_MEMBERSHIP", value)]);
+        assert_eq!(with("").unwrap().default_membership, Membership::Full);
+        assert_eq!(with("limited").unwrap().default_membership, Membership::Limited);
+        assert!(with("none").unwrap_err().to_string().contains("full or limited"));
     }
 
     #[test]

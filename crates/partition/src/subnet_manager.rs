@@ -35,8 +35,8 @@ pub struct PartitionBatch {
 pub struct FabricReport {
     /// Members of all partitions except the default one.
     pub members: MembershipTable,
-    /// Whether every port is a full member of the default partition, so that partitions do not isolate. `None` if
-    /// unknown.
+    /// Whether the ports of pods are full members of the default partition, so that partitions do not isolate. `None`
+    /// if unknown.
     pub open: Option<bool>,
     /// Management keys that still have their default value, for example `m_key is 0`.
     pub default_secrets: Vec<String>,

@@ -64,9 +64,9 @@ impl OpensmReconcilerFixture {
         Self { handle, health, _managers }
     }
 
-    /// Sets the desired memberships of virtual functions: the first 32 GUIDs are those of functions.
+    /// Sets the desired memberships of virtual functions: the first 256 GUIDs are those of functions.
     fn set_desired(&self, mut desired: MembershipTable) {
-        consecutive_guids(32).into_iter().for_each(|guid| desired.add_function(guid));
+        consecutive_guids(256).into_iter().for_each(|guid| desired.add_function(guid));
         self.set_desired_table(desired);
     }
 

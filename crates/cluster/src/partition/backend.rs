@@ -6,7 +6,7 @@ use super::opensm_host::OpensmHostObject;
 use crate::ControllerContext;
 use ferroband_partition::opensm::{Opensm, OpensmHost};
 use ferroband_partition::{
-    GuidRange, NoopSubnetManager, PKeyRange, PartitionSettings, SmPlugin, SubnetManager, ufm::Ufm,
+    GuidRange, Membership, NoopSubnetManager, PKeyRange, PartitionSettings, SmPlugin, SubnetManager, ufm::Ufm,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,6 +87,11 @@ impl BackendSelection {
     /// Range of P_Keys whose members Ferroband may change; the default range if the settings are invalid.
     pub fn managed_keys(&self) -> PKeyRange {
         self.settings.as_ref().map_or_else(|_| PKeyRange::default(), |settings| settings.keys)
+    }
+
+    /// Membership of physical ports in opensm's default partition; full if the settings are invalid.
+    pub fn default_membership(&self) -> Membership {
+        self.settings.as_ref().map_or_else(|_| Membership::default(), |settings| settings.default_membership)
     }
 
     /// Range from which this cluster assigns GUIDs; the default range if the settings are invalid.

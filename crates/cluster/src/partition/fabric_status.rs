@@ -51,9 +51,11 @@ pub fn compute(
         let (reason, message) = match fabric.open {
             Some(true) => (
                 "OpenDefaultPartition",
-                "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (gv.cfg: default_membership = limited, or partitions.conf: ALL=limited)",
+                "every port is a full member of the default partition 0x7fff, so partitions isolate nothing; make the default membership limited (UFM: default_membership = limited in gv.cfg; opensm: FERROBAND_DEFAULT_MEMBERSHIP: limited in the ConfigMap ib-kubernetes-config)",
             ),
-            Some(false) => ("LimitedByDefault", "ports are limited members of the default partition"),
+            Some(false) => {
+                ("LimitedByDefault", "the ports of pods are limited members of the default partition")
+            }
             None => ("NotTold", "the subnet manager does not report membership of the default partition"),
         };
         status.conditions.push(condition(old, "Isolated", open, reason, message.to_owned()));

@@ -276,7 +276,7 @@ impl Controller for PartitionController {
             last_pass.records.retain_nodes(&objects);
             PartitionRecords::read(&objects, &last_pass.records)
         };
-        let desired = desired_memberships(&PartitionInputs {
+        let mut desired = desired_memberships(&PartitionInputs {
             node_partitions: &objects,
             partitions: &partitions,
             nodes: &nodes,
@@ -285,6 +285,7 @@ impl Controller for PartitionController {
             records: &records,
             managed: backend.is_managed(),
         });
+        desired.table.set_default_membership(backend.default_membership());
         let written = self.record_placed(&objects, &desired, &records, backend.is_managed()).await?;
         let changed = {
             let mut reconciler = self.reconciler.lock();

@@ -23,9 +23,14 @@ struct OpensmFixture {
     ports: Vec<Guid>,
 }
 
+/// GUIDs of the fabric's ports, which stand for virtual functions.
+fn port_guids() -> Vec<Guid> {
+    (0..2).map(|n| Guid::new(0x0200_0000_0000_1001 + 0x10 * n)).collect()
+}
+
 impl OpensmFixture {
     fn new() -> Self {
-        let ports: Vec<Guid> = (0..2).map(|n| Guid::new(0x0200_0000_0000_1001 + 0x10 * n)).collect();
+        let ports = port_guids();
         Self { bed: OpensmTestbed::new(&ports).unwrap(), folder: tempfile::tempdir().unwrap(), ports }
     }
 
@@ -106,8 +111,9 @@ impl SupervisorFixture {
 }
 
 fn desired_members(members: &[(u16, Guid)], serial: i64, signal: i64) -> DesiredOpensm {
-    let table: MembershipTable =
+    let mut table: MembershipTable =
         members.iter().map(|(key, guid)| (PKeyBase::new(*key).unwrap(), *guid, Membership::Full)).collect();
+    port_guids().into_iter().for_each(|guid| table.add_function(guid));
     DesiredOpensm { members: render(None, &table).unwrap(), serial, signal, ..DesiredOpensm::default() }
 }
 

@@ -3,7 +3,7 @@
 use super::grammar::{PartitionsFile, parse};
 use crate::{Error, Membership, MembershipTable, PKeyBase};
 use ferroband_model::{Guid, PKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// First line of Ferroband's section.
@@ -38,8 +38,14 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
     }
     let _ = writeln!(text, "{BEGIN_MARKER}");
     if !default {
-        // Every port can reach the subnet administration, but ports cannot reach each other in this partition.
-        let _ = writeln!(text, "Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;");
+        // opensm's own default: hosts and storage reach each other. Functions are limited members, so that pods
+        // cannot reach each other in this partition. Of two entries of one port, opensm uses the last.
+        let membership = desired.default_membership();
+        let _ = write!(text, "Default=0x7fff,ipoib,defmember={membership}: ALL, SELF=full");
+        let functions = desired.functions().iter().map(|guid| (*guid, Membership::Limited));
+        let functions: Vec<_> = functions.filter(|_| membership == Membership::Full).collect();
+        text.push_str(if functions.is_empty() { "" } else { "," });
+        write_ports(&mut text, &functions);
     }
     for key in desired.keys() {
         // `indx0` belongs to the ports of one statement, and opensm merges statements with the same P_Key
@@ -126,11 +132,13 @@ fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &Membershi
     Err(Error::UnsafePartitionsFile { problem: problem.to_owned() })
 }
 
-/// Returns the memberships and functions in a partitions file, and whether every port is a full member of the default
-/// partition. The functions are the members with `indx0`.
+/// Returns the table in a partitions file, and whether functions are full members of the default partition, so that
+/// partitions do not isolate. The functions are the members with `indx0` and the limited members of the default
+/// partition.
 pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
     let file = parse(text)?;
     let mut groups: BTreeMap<&str, Membership> = BTreeMap::new();
+    let mut limited = BTreeSet::new();
     let mut members = MembershipTable::default();
     for statement in &file.statements {
         match PKeyBase::new(statement.number) {
@@ -142,11 +150,18 @@ pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
                     }
                 }
             }
-            None => groups.extend(statement.groups.iter().map(|(group, kind)| (group.as_str(), *kind))),
+            None => {
+                groups.extend(statement.groups.iter().map(|(group, kind)| (group.as_str(), *kind)));
+                let of_kind = statement.members.iter().filter(|(_, kind)| *kind == Membership::Limited);
+                limited.extend(of_kind.map(|(guid, _)| *guid));
+            }
         }
     }
-    let open = ["ALL", "ALL_CAS"].iter().any(|group| groups.get(group) == Some(&Membership::Full));
-    Ok((members, open))
+    let all_full = ["ALL", "ALL_CAS"].iter().any(|group| groups.get(group) == Some(&Membership::Full));
+    let functions_limited = !limited.is_empty() && members.functions().is_subset(&limited);
+    members.set_default_membership(if all_full { Membership::Full } else { Membership::Limited });
+    limited.into_iter().for_each(|guid| members.add_function(guid));
+    Ok((members, all_full && !functions_limited))
 }
 
 #[cfg(test)]

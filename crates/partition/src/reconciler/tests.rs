@@ -62,6 +62,20 @@ fn whole_table_manager_gets_one_batch() {
     assert_eq!(batches[0].changes.len(), 3);
 }
 
+#[test]
+fn whole_table_manager_gets_a_batch_when_the_functions_change() {
+    let mut reconciler = reconciler(&[(5, 1)], &[(5, 1)]);
+    let now = Instant::now();
+    assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty());
+    let mut desired = table(&[(5, 1)]);
+    desired.add_function(Guid::new(7));
+    reconciler.set_desired(desired.clone(), ownership());
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "UFM has no use for it");
+    let batches = reconciler.start_batches(now, WHOLE_TABLE);
+    assert_eq!((batches.len(), &*batches[0].desired), (1, &desired));
+    assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty(), "once");
+}
+
 // Case: partitions 45
 #[test]
 fn failing_partition_does_not_block_others() {

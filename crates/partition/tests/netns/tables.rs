@@ -40,7 +40,7 @@ async fn limited_members_and_index0_are_programmed() {
 
 // Case: partitions 69
 #[tokio::test]
-async fn physical_port_keeps_the_default_partition_at_index_0() {
+async fn physical_port_keeps_full_membership_of_the_default_partition_at_index_0() {
     let ports = consecutive_guids(2);
     let fabric = OpensmTestbed::new(&ports).unwrap();
     let manager = fabric.start_opensm(0, 0).unwrap();
@@ -50,6 +50,12 @@ async fn physical_port_keeps_the_default_partition_at_index_0() {
     desired.add_function(ports[0]);
     fixture.set_desired_table(desired);
     wait_for_pkeys(&fabric, ports[0], |keys| keys == [0x8005, 0x7fff]).await;
+    wait_for_pkeys(&fabric, ports[1], |keys| keys == [0xffff, 0x8005]).await;
+    // The administrator asks for limited membership of all ports, without another change.
+    let mut desired = table(&[(5, ports[0], Full), (5, ports[1], Full)]);
+    desired.add_function(ports[0]);
+    desired.set_default_membership(Limited);
+    fixture.set_desired_table(desired);
     wait_for_pkeys(&fabric, ports[1], |keys| keys == [0x7fff, 0x8005]).await;
     assert!(!manager.log().contains("in error"));
 }

@@ -23,7 +23,8 @@ fn membership_and_index0_are_rendered() {
         text,
         format!(
             "{BEGIN_MARKER}\n\
-             Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;\n\
+             Default=0x7fff,ipoib,defmember=full: ALL, SELF=full,\n \
+             0x0200000000003001=limited, 0x0200000000004001=limited;\n\
              fb0005=0x0005,indx0,ipoib,defmember=full:\n \
              0x0200000000003001=full, 0x0200000000004001=limited;\n\
              fb0005=0x0005,ipoib,defmember=full:\n \
@@ -32,6 +33,26 @@ fn membership_and_index0_are_rendered() {
         )
     );
     assert_eq!(parse_members(&text).unwrap(), (desired, false));
+}
+
+#[test]
+fn only_functions_are_limited_members_of_the_default_partition_unless_asked() {
+    let mut desired = table(&[(5, 0x0200_0000_0000_3001, Membership::Full)]);
+    let text = render(None, &desired).unwrap();
+    assert!(text.contains("Default=0x7fff,ipoib,defmember=full: ALL, SELF=full;"), "{text}");
+    assert!(parse_members(&text).unwrap().1, "no function is limited");
+    // A function without a partition is limited too, or its pod could reach limited members.
+    for guid in [0x0200_0000_0000_3001, 0x0200_0000_0000_5001] {
+        desired.add_function(Guid::new(guid));
+    }
+    let text = render(None, &desired).unwrap();
+    assert!(text.contains("0x0200000000005001=limited"), "{text}");
+    assert_eq!(parse_members(&text).unwrap(), (desired.clone(), false));
+    desired.set_default_membership(Membership::Limited);
+    let text = render(None, &desired).unwrap();
+    assert!(text.contains("Default=0x7fff,ipoib,defmember=limited: ALL, SELF=full;"), "{text}");
+    let (parsed, open) = parse_members(&text).unwrap();
+    assert!(!open && render(None, &parsed).unwrap() == text, "the node renders the same text");
 }
 
 // Case: partitions 71
