@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
+//!   plain pod  journal ─ steps of the wrapped network ─ pending status ─────────────────────────────── print
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
 //! ib-sriov, rdma, coordinator: like ipoib
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
 //!
-//! While Ferroband is being uninstalled from the node, `ferroband` attaches only the network that its
-//! configuration wraps (`delegates`).
+//! While Ferroband is being uninstalled from the node, `ferroband` treats all pods as plain pods.
 
 use crate::apply::{AddOperation, read_result};
 use crate::daemon::NodeClient;
@@ -16,11 +16,13 @@ use crate::del;
 use crate::journal::Journal;
 use crate::message::{self, DaemonReply, DaemonRequest};
 use crate::owed::PendingRelease;
+use crate::pending_status::PendingStatus;
 use crate::plan::{Attachment, Plan, PlanStep, StepKind};
 use crate::{
-    AttachmentId, CniContext, CniResult, CniVersion, Error, Invocation, Lock, PendingUninstall, PluginType,
+    AttachmentId, CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, Lock, PendingUninstall,
+    PluginType,
 };
-use crate::{args, leave, readiness, sandbox};
+use crate::{args, plain, readiness, sandbox};
 use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
@@ -42,9 +44,10 @@ pub(crate) fn add(
             args::parse_pod(&call.args).ok().flatten()
         }
     };
-    let uninstalling = plugin_type.is_meta() && PendingUninstall::load(context.root)?.is_some();
+    let wrapped_only = plugin_type.is_meta()
+        && (plain::is_plain(call, pod.as_ref()) || PendingUninstall::load(context.root)?.is_some());
     let single = match plugin_type.is_meta() {
-        true => uninstalling.then(|| leave::wrapped_network(call)).transpose()?,
+        true => wrapped_only.then(|| plain::wrapped_network(call)).transpose()?,
         false => Some(single_attachment(plugin_type, call)?),
     };
     if plugin_type.is_meta() {
@@ -71,7 +74,7 @@ pub(crate) fn add(
     }
     let mut operation = AddOperation::begin(context, call, journal, netns, lock)?;
     let result = match plugin_type {
-        PluginType::Ferroband if uninstalling => add_single(&mut operation, cni_call),
+        PluginType::Ferroband if wrapped_only => add_wrapped(&mut operation, cni_call),
         PluginType::Ferroband => add_all_networks(&mut operation, cni_call),
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
             add_single(&mut operation, cni_call)
@@ -110,14 +113,28 @@ fn add_all_networks(
     result.write(operation.call.version)?;
     operation.journal.attached = true;
     operation.save()?;
-    let attached = DaemonRequest::Attached(operation.outcomes()?);
+    let attached = DaemonRequest::Attached(operation.journal.outcomes(operation.context.root)?);
     let unreached = Error::UnexpectedReply { expected: "a plan before the attachment results" };
     operation.daemon.as_mut().ok_or(unreached)?.request_done(operation.context, &attached)?;
     Ok(result)
 }
 
-/// Apply one attachment without requesting a plan from the daemon. It is that of a plugin called on its own
-/// or, while Ferroband is being uninstalled from the node, the network that the configuration wraps.
+/// Attach the network that the configuration wraps, without the daemon.
+fn add_wrapped(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
+    let result = add_single(operation, cni_call)?;
+    // The pod must start even if its status cannot be written.
+    if let Err(error) = PendingStatus::new(operation.journal.id()).write(operation.context.root) {
+        eprintln!(
+            "ferroband: network-status of container {} is not written: {error}",
+            operation.call.container
+        );
+    }
+    (operation.context.fail_point)(FailPoint::StatusQueued);
+    Ok(result)
+}
+
+/// Apply one attachment without requesting a plan from the daemon: that of a plugin called on its own, or the
+/// network that the configuration wraps.
 fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
     operation.preflight()?;
     if operation.journal.needs_release {

@@ -4,7 +4,7 @@ use crate::coordinator::{self, CoordinatorSetup};
 use crate::daemon::NodeClient;
 use crate::delegate::{self, PluginEnv};
 use crate::journal::{InterfaceIdentity, Journal, JournalEntry, StepState};
-use crate::message::{AttachmentOutcome, DaemonRequest, PortMember};
+use crate::message::{DaemonRequest, PortMember};
 use crate::plan::{CoordinatorStep, IpoibStep, PlanStep, StepKind, VfStep};
 use crate::result::ResultInterface;
 use crate::undo::{AttachmentTeardown, finish_cleanup};
@@ -313,19 +313,6 @@ impl<'a> AddOperation<'a> {
             self.daemon.as_mut(),
             (&ifname, &previous),
         )
-    }
-
-    /// Results and device information of all attachments, for the daemon's `Attached` request.
-    pub(crate) fn outcomes(&self) -> Result<Vec<AttachmentOutcome>, Error> {
-        let outcome = |(attachment, entry): (usize, &JournalEntry)| {
-            let container = &self.call.container;
-            Ok(AttachmentOutcome {
-                attachment,
-                result: read_result(entry)?.write(CniVersion::NEWEST)?,
-                device_info: device_info::read(self.context.root, container, &entry.attachment),
-            })
-        };
-        self.journal.entries.iter().enumerate().map(outcome).collect()
     }
 
     /// Roll back after a failure: undo all steps, release the addresses or queue the release, and return the cause.

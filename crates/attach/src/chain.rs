@@ -24,7 +24,8 @@ pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&V
     serde_json::to_vec(&config).unwrap_or_default()
 }
 
-fn limit_to_capabilities(config: &mut Map<String, Value>) {
+/// Remove what the `capabilities` of a plugin do not request from its `runtimeConfig`.
+pub(crate) fn limit_to_capabilities(config: &mut Map<String, Value>) {
     let Some(Value::Object(mut runtime_config)) = config.remove("runtimeConfig") else { return };
     let capabilities = ConfigFields(config).object("capabilities").ok().flatten();
     runtime_config.retain(|key, _| {

@@ -7,6 +7,7 @@ use crate::config::ConfigFields;
 use crate::delegate::{self, PluginEnv};
 use crate::journal::Journal;
 use crate::owed::PendingRelease;
+use crate::pending_status::PendingStatus;
 use crate::result::CniResult;
 use crate::sandbox::SandboxState;
 use crate::undo::{AttachmentTeardown, finish_cleanup};
@@ -161,6 +162,7 @@ fn without_journal(
         errors.extend(daemon::release_or_queue(context, &release, None).err());
     }
     if errors.is_empty() {
+        PendingStatus::new(id.clone()).remove(context.root)?;
         Journal::remove(context.root, id)?;
         (context.fail_point)(FailPoint::JournalRemoved);
         lock.release_and_remove();

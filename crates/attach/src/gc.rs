@@ -8,6 +8,7 @@
 use crate::delegate::{self, PluginEnv};
 use crate::journal::{Journal, JournalFile};
 use crate::owed::PendingRelease;
+use crate::pending_status::PendingStatus;
 use crate::plan::Attachment;
 use crate::upstream::{self, MultusState};
 use crate::vf::VfTeardown;
@@ -137,6 +138,7 @@ fn collect_damaged(context: &CniContext<'_>, id: &AttachmentId) -> Vec<Error> {
         del::delete_leftover_links(id, None, |_| false)?;
         Error::combine(VfTeardown::run_matching(context, None, |owner| owner.stem == id.file_stem()))?;
         daemon::release_or_queue(context, &PendingRelease::new(id, None), None)?;
+        PendingStatus::new(id.clone()).remove(context.root)?;
         Journal::remove(context.root, id)?;
         lock.release_and_remove();
         Ok(())

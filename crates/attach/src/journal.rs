@@ -9,8 +9,10 @@
 
 #![warn(missing_docs)]
 
+use crate::apply::read_result;
+use crate::message::AttachmentOutcome;
 use crate::plan::{AssignedAddresses, Attachment, StepKind};
-use crate::{AttachmentId, Error, Invocation, PluginType, record};
+use crate::{AttachmentId, CniVersion, Error, Invocation, PluginType, device_info, record};
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::PodRef;
 use serde::{Deserialize, Serialize};
@@ -220,6 +222,28 @@ impl Journal {
                 result: None,
             })
             .collect();
+    }
+
+    /// Results and device information of all attachments, for the pod's `network-status`.
+    pub(crate) fn outcomes(&self, root: &Root) -> Result<Vec<AttachmentOutcome>, Error> {
+        let outcome = |(attachment, entry): (usize, &JournalEntry)| {
+            Ok(AttachmentOutcome {
+                attachment,
+                result: read_result(entry)?.write(CniVersion::NEWEST)?,
+                device_info: device_info::read(root, &self.container, &entry.attachment),
+            })
+        };
+        self.entries.iter().enumerate().map(outcome).collect()
+    }
+
+    /// Whether the sandbox has only the network that Ferroband wraps, whose configuration has the same name. Then the
+    /// runtime can delete the sandbox without Ferroband.
+    pub fn is_wrapped_only(&self) -> bool {
+        let [JournalEntry { attachment, .. }] = self.entries.as_slice() else { return false };
+        self.plugin_type.is_meta()
+            && attachment.default
+            && attachment.network == self.network
+            && attachment.steps.iter().all(|step| step.kind == StepKind::Foreign)
     }
 
     /// Whether every interface created by Ferroband is gone, so that its addresses may be reused.

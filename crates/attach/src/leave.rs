@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! uninstalled ── leaving.json ──▶ ADD: only the wrapped network, without the daemon
-//!                                 DEL: from the journal, as always; the last one removes Ferroband's files
+//!                                 DEL: from the journal, as always; that of the last pod with another network removes
+//!                                      Ferroband's files
 //! ```
 //!
 //! If the CNI configuration and the binary were removed at once, the runtime could not delete existing attachments. If
 //! they stayed, an uninstalled Ferroband would block the network that it wraps.
 
-use crate::journal::Journal;
-use crate::plan::Attachment;
-use crate::{Error, Invocation, chain, del, record};
+use crate::journal::{Journal, JournalFile};
+use crate::pending_status::PendingStatus;
+use crate::{AttachmentId, Error, record};
 use ferroband_kernel::Root;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -66,37 +67,31 @@ impl PendingUninstall {
     }
 }
 
-/// Remove Ferroband's files if it is being uninstalled from the node and no attachment is left. Returns
+/// Remove Ferroband's files if it is being uninstalled from the node and no sandbox needs it any more. Returns
 /// whether it did.
 pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
     let Some(pending) = PendingUninstall::load(root)? else { return Ok(false) };
-    if !Journal::list(root)?.is_empty() {
+    let journals = Journal::list(root)?;
+    if journals.iter().any(|file| needs_ferroband(root, file)) {
         return Ok(false);
     }
     pending.remove_files(root)?;
+    // The runtime now deletes the plain pods that are left by itself, so nothing else would remove their files.
+    for id in journals.iter().filter_map(|file| AttachmentId::from_stem(&file.stem)) {
+        Journal::remove(root, &id)?;
+        PendingStatus::new(id).remove(root)?;
+    }
     PendingUninstall::cancel(root)?;
     Ok(true)
 }
 
-/// The network that the configuration wraps. An ADD attaches only this one while Ferroband is being
-/// uninstalled.
-pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
-    let fields = call.config.fields();
-    let missing = || Error::Field {
-        field: "delegates".to_owned(),
-        expected: "a list that contains the wrapped network",
-    };
-    let mut network = chain::parse_foreign(
-        del::wrapped_networks(fields).next().ok_or_else(missing)?.0,
-        &call.ifname,
-        true,
-    )?;
-    if let Some(runtime_config) = fields.get("runtimeConfig") {
-        for step in &mut network.steps {
-            step.config.insert("runtimeConfig".to_owned(), runtime_config.clone());
-        }
-    }
-    Ok(network)
+/// Whether the DEL of a sandbox needs Ferroband. A journal that cannot be read may belong to any sandbox.
+fn needs_ferroband(root: &Root, file: &JournalFile) -> bool {
+    // containerd sends DEL to the configuration that is installed, after the uninstallation the wrapped network's.
+    // CRI-O sends it to the configuration of the ADD, which libcni cached (ocicni, `loadNetworkFromCache`), and so
+    // needs the plugin until the pod is deleted.
+    let is_crio = root.run("crio").exists();
+    is_crio || !file.journal.as_ref().is_ok_and(Journal::is_wrapped_only)
 }
 
 fn path(root: &Root) -> PathBuf {

@@ -12,11 +12,12 @@
 //!                                                 ├─ check
 //!                                                 ├─ gc
 //!                                                 └─ status
-//!      socket: message ◀──▶ node daemon           journal, owed: files in var/lib/ferroband; lock: in run/ferroband
+//!      socket: message ◀──▶ node daemon           journal, owed: files in var/lib/ferroband
+//!                                                 lock, pending_status: in run/ferroband
 //! ```
 //!
-//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`] and [`journal`] from this crate, so both sides share one
-//! implementation.
+//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`], [`pending_status`] and [`journal`] from this crate, so
+//! both sides share one implementation.
 
 mod add;
 mod address;
@@ -42,6 +43,8 @@ mod lock;
 mod machine;
 pub mod message;
 pub mod owed;
+pub mod pending_status;
+mod plain;
 pub mod plan;
 pub mod protocol;
 mod rdma;
@@ -67,6 +70,7 @@ pub use key::AttachmentId;
 pub use leave::PendingUninstall;
 pub use lock::Lock;
 pub use machine::{CallTimeouts, CniContext, FailPoint};
+pub use plain::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
 pub use protocol::{CniCommand, CniEnvironment, Invocation};
 pub use result::CniResult;
 pub use role::PluginType;

@@ -102,6 +102,8 @@ pub enum FailPoint {
     StepUndone,
     /// A pending release was written to disk.
     ReleaseQueued,
+    /// A pending status was written.
+    StatusQueued,
     /// The journal was removed, at the end of a DEL or a rollback.
     JournalRemoved,
 }

@@ -5,8 +5,8 @@ use crate::daemon::NodeClient;
 use crate::delegate::{self, PluginEnv};
 use crate::message::DaemonRequest;
 use crate::{
-    CniCommand, CniContext, CniVersion, Error, Invocation, PluginType, chain, coordinator, del, ipoib,
-    readiness,
+    CniCommand, CniContext, CniVersion, Error, Invocation, PlainPods, PluginType, chain, coordinator, del,
+    ipoib, readiness,
 };
 use ferroband_kernel::NetnsMode;
 use std::time::Duration;
@@ -23,7 +23,10 @@ pub(crate) fn status(
     match plugin_type {
         PluginType::Ferroband => {
             readiness::wait(context, call, Duration::ZERO).map_err(not_ready)?;
-            check_daemon(context)?;
+            // If the runtime got an error, it would start no pod at all, not even a plain one.
+            if PlainPods::from_config(fields).is_none() {
+                check_daemon(context)?;
+            }
             check_wrapped(fields, &env)
         }
         PluginType::Whereabouts | PluginType::Spiderpool => check_daemon(context),

@@ -6,6 +6,7 @@ use crate::daemon::{self, NodeClient};
 use crate::delegate::{self, PluginEnv};
 use crate::journal::{Journal, JournalEntry, StepState};
 use crate::owed::PendingRelease;
+use crate::pending_status::PendingStatus;
 use crate::plan::StepKind;
 use crate::vf::VfTeardown;
 use crate::{CniCommand, CniContext, CniVersion, Error, FailPoint, Invocation, Lock};
@@ -137,7 +138,9 @@ pub(crate) fn finish_cleanup(
         errors.extend(daemon::release_or_queue(context, &release, daemon).err());
     }
     let closed = match errors.is_empty() {
-        true => Journal::remove(context.root, &id),
+        true => PendingStatus::new(id.clone())
+            .remove(context.root)
+            .and_then(|()| Journal::remove(context.root, &id)),
         // Save which steps are undone, so that the next DEL does not undo them again.
         false => journal.save(context.root),
     };

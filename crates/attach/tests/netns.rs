@@ -28,6 +28,8 @@ mod meta_plugin;
 mod multus_state;
 #[path = "netns/network_options.rs"]
 mod network_options;
+#[path = "netns/plain_pods.rs"]
+mod plain_pods;
 #[path = "netns/rdma.rs"]
 mod rdma;
 #[path = "netns/scripted_daemon.rs"]

@@ -20,6 +20,7 @@ struct FakeApiState {
     objects: BTreeMap<String, Value>,
     calls: Vec<FakeApiCall>,
     version: u64,
+    unavailable: bool,
 }
 
 /// A request as the fake API server received it.
@@ -60,6 +61,11 @@ impl FakeApi {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
 
+    /// Makes the server answer all requests with 503, or stops doing so.
+    pub fn set_unavailable(&self, unavailable: bool) {
+        self.state.lock().unwrap().unavailable = unavailable;
+    }
+
     /// Lists the requests that were received so far, each as `VERB path`.
     pub fn list_calls(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
@@ -89,6 +95,9 @@ impl FakeApi {
             state.objects.insert(at, object.clone());
             (StatusCode::OK, object)
         };
+        if state.unavailable {
+            return failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable");
+        }
         match *verb {
             Method::POST => {
                 let at = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());

@@ -16,6 +16,7 @@ use crate::{
     observe::{
         NetworkStatusWriter, PodEventRecorder, condition,
         metrics::{MetricsExporter, RdmaCounterCollector},
+        write_pending_statuses,
     },
     opensm, partition, pending_release,
     pools::PoolSources,
@@ -157,6 +158,10 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         stop.clone(),
     );
     tasks.start("pending releases", retrying);
+    let network_status = NetworkStatusWriter::new(client.clone());
+    let statuses =
+        write_pending_statuses(settings.root.clone(), pods.clone(), network_status.clone(), stop.clone());
+    tasks.start("pending statuses", statuses);
     let labelling =
         node_labels::label_and_count_nodes(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("node labels", labelling);
@@ -184,8 +189,8 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         allocations_restored,
         blocks,
         allocator,
-        events: PodEventRecorder::new(client.clone(), settings.node.clone()),
-        network_status: NetworkStatusWriter::new(client),
+        events: PodEventRecorder::new(client, settings.node.clone()),
+        network_status,
     });
     let socket = CniSocket::open(&socket_path(&settings.root), handler.clone(), Handle::current())?;
 
@@ -197,7 +202,8 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
             if stop.run_until_cancelled(handler.wait_for_caches()).await.is_none() {
                 return Ok(());
             }
-            let (root, net_d) = (settings.root.clone(), settings.net_d());
+            let (root, net_d, plain_pods) =
+                (settings.root.clone(), settings.net_d(), settings.policy.plain_pods());
             blocking("installing the CNI binaries", move || {
                 install::cancel_uninstall(&settings.root)?;
                 match &settings.cni_program {
@@ -208,7 +214,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
                 }
             })
             .await?;
-            install::keep_conflist(root, net_d, configured_sender, stop).await
+            install::keep_conflist(root, net_d, plain_pods, configured_sender, stop).await
         }
     };
     tasks.start("CNI installation", installation);

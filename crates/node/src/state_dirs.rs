@@ -1,6 +1,7 @@
 //! Creates Ferroband's runtime and state directories.
 
 use crate::Error;
+use ferroband_attach::pending_status::PendingStatus;
 use ferroband_kernel::Root;
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -11,7 +12,7 @@ use std::{
 /// write access to the socket's directory would allow replacing the socket. The mode is set explicitly,
 /// because the kubelet creates hostPath volumes with mode 0755.
 pub fn create_private_dirs(root: &Root) -> Result<(), Error> {
-    for path in [root.run("ferroband"), root.state(""), root.state("owed")] {
+    for path in [root.run("ferroband"), PendingStatus::dir(root), root.state(""), root.state("owed")] {
         let failed = |source| Error::File { action: "create", path: path.clone(), source };
         DirBuilder::new().recursive(true).create(&path).map_err(failed)?;
         fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(failed)?;
@@ -30,7 +31,7 @@ mod tests {
         let root = Root::at(folder.path());
         DirBuilder::new().recursive(true).mode(0o755).create(root.state("")).unwrap();
         create_private_dirs(&root).unwrap();
-        for path in [root.run("ferroband"), root.state(""), root.state("owed")] {
+        for path in [root.run("ferroband"), PendingStatus::dir(&root), root.state(""), root.state("owed")] {
             assert_eq!(
                 fs::metadata(&path).unwrap().permissions().mode() & 0o777,
                 0o700,

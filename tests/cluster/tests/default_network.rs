@@ -1,8 +1,10 @@
-//! InfiniBand as a pod's default network: probes, services and pods of the cluster network still reach it.
+//! InfiniBand as a pod's default network: probes, services and pods of the cluster network still reach it. Pods that
+//! have only the cluster's default network need no daemon.
 
+use ferroband_cluster_tests::inspect::network_status;
 use ferroband_cluster_tests::{
     TestObjects, eventually, exec_in_pod, exec_on, holds_for, kubectl, kubectl_get, network_definition,
-    node_names, soak_rounds, start_own_lab,
+    node_names, pod_with_networks, soak_rounds, start_own_lab,
 };
 use serde_json::{Value, json};
 
@@ -88,5 +90,62 @@ fn pod_with_infiniband_default_network_passes_probes_and_reaches_services() {
     eventually("rules and routes of the node are restored", 60, || {
         let now = exec_on(&nodes[0], "ip rule; ip route show table 500 2>/dev/null; true").stdout_or_panic();
         if now == before { Ok(()) } else { Err(now) }
+    });
+}
+
+/// Patches the DaemonSet of the node daemons and waits until `count` of them run.
+fn patch_node_daemons(patch: &str, count: usize) {
+    let system = ["-n", "ferroband-system"];
+    let patched =
+        [&system[..], &["patch", "daemonset", "ferroband-node", "--type=merge", "-p", patch]].concat();
+    kubectl(&patched).stdout_or_panic();
+    eventually(&format!("{count} node daemons"), 120, || {
+        let label = "app.kubernetes.io/component=node";
+        let pods = kubectl_get(&[&system[..], &["pods", "-l", label]].concat());
+        let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == true;
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        let all_ready = pods.iter().filter(ready).count() == pods.len();
+        if pods.len() == count && all_ready { Ok(()) } else { Err(format!("{} daemons", pods.len())) }
+    });
+}
+
+// Case: cni 79, cni 108
+#[test]
+fn plain_pod_starts_without_the_daemon_and_gets_its_status_later() {
+    start_own_lab(&["--nodes", "2"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&network().to_string());
+    let has_status =
+        |pod: &Value| pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"].is_string();
+    let nowhere = r#"{"spec":{"template":{"spec":{"nodeSelector":{"ferroband.io/nowhere":"yes"}}}}}"#;
+    patch_node_daemons(nowhere, 0);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        objects.apply_pod("plain", &nodes[0]);
+        objects.apply_pod("short-lived", &nodes[0]);
+        objects.apply(&pod_with_networks("waiting", &nodes[0], NETWORK));
+        let pod = objects.wait_ready("plain", 60);
+        assert!(!has_status(&pod), "only the daemon writes it: {}", pod["metadata"]);
+        assert!(!exec_in_pod("plain", "ip -br link").stdout_or_panic().contains("net1"));
+        objects.wait_ready("short-lived", 60);
+        kubectl(&["delete", "pod", "short-lived", "--wait", "--timeout=60s"]).stdout_or_panic();
+        holds_for("a pod with a network waits", 15, || {
+            let pod = kubectl_get(&["pod", "waiting"]);
+            if pod["status"]["podIP"].is_null() { Ok(()) } else { Err(pod["status"].to_string()) }
+        });
+    }));
+    let everywhere = r#"{"spec":{"template":{"spec":{"nodeSelector":{"ferroband.io/nowhere":null}}}}}"#;
+    patch_node_daemons(everywhere, nodes.len());
+    outcome.unwrap();
+    let pod = eventually("network-status", 60, || {
+        let pod = kubectl_get(&["pod", "plain"]);
+        if has_status(&pod) { Ok(pod) } else { Err(pod["metadata"].to_string()) }
+    });
+    let status = network_status(&pod);
+    assert_eq!((status.len(), &status[0]["interface"]), (1, &json!("eth0")));
+    assert_eq!(status[0]["ips"][0], pod["status"]["podIP"]);
+    objects.wait_ready("waiting", 120);
+    eventually("no pending status left", 30, || {
+        let left = exec_on(&nodes[0], "ls /run/ferroband/status").stdout_or_panic();
+        if left.is_empty() { Ok(()) } else { Err(left) }
     });
 }

@@ -6,7 +6,7 @@ use crate::{
     dir_watch::WatchedDir,
     plan::{DefaultNetwork, find_default_network},
 };
-use ferroband_attach::CniVersion;
+use ferroband_attach::{CniVersion, POD_ANNOTATIONS_CAPABILITY, PlainPods};
 use ferroband_kernel::Root;
 use serde_json::json;
 use std::{
@@ -31,8 +31,11 @@ const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
 /// The configuration has the name of the wrapped network, because runtimes show it and use it as a cache key.
 /// It has the capabilities of the wrapped plugins, so that the runtime passes what they need (port mappings,
 /// bandwidth). It also contains the wrapped network itself, so that a DEL, GC or STATUS reaches its plugins
-/// even if there is no journal (for pods older than Ferroband) or no daemon.
-pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
+/// even if there is no journal (for pods older than Ferroband) or no daemon. With `plain_pods` and the pod's
+/// annotations, for which it has a capability, ADD of a pod without other networks needs no daemon either.
+pub fn render_conflist(wrapped: &DefaultNetwork, plain_pods: &PlainPods) -> String {
+    let mut capabilities = wrapped.capabilities();
+    capabilities.insert(POD_ANNOTATIONS_CAPABILITY.to_owned(), true.into());
     let version =
         CniVersion::parse(&wrapped.network.cni_version).unwrap_or(MIN_CNI_VERSION).max(MIN_CNI_VERSION);
     let conflist = json!({
@@ -40,7 +43,8 @@ pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
         "name": wrapped.network.name,
         "plugins": [{
             "type": "ferroband",
-            "capabilities": wrapped.capabilities(),
+            "capabilities": capabilities,
+            PlainPods::KEY: plain_pods,
             "delegates": [wrapped.network.whole],
         }],
     });
@@ -52,6 +56,7 @@ pub fn render_conflist(wrapped: &DefaultNetwork) -> String {
 pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
+    plain_pods: PlainPods,
     written: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
@@ -60,7 +65,7 @@ pub async fn keep_conflist(
         loop {
             let mut watched = WatchedDir::watch_when_present(&folder).await?;
             loop {
-                match sync_conflist(&root, &folder).await {
+                match sync_conflist(&root, &folder, &plain_pods).await {
                     Ok(()) => {
                         last_problem.clear();
                         written.send_replace(true);
@@ -90,20 +95,20 @@ pub async fn keep_conflist(
     }
 }
 
-async fn sync_conflist(root: &Root, folder: &Path) -> Result<(), Error> {
-    let (root, folder) = (root.clone(), folder.to_owned());
+async fn sync_conflist(root: &Root, folder: &Path, plain_pods: &PlainPods) -> Result<(), Error> {
+    let (root, folder, plain_pods) = (root.clone(), folder.to_owned(), plain_pods.clone());
     let writing = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
         // Ferroband is being uninstalled from this node, so its CNI configuration must not be written again.
         true => Ok(()),
-        false => write_conflist(&folder),
+        false => write_conflist(&folder, &plain_pods),
     });
     writing.await.map_err(|e| Error::Task { task: "CNI configuration writer", source: Some(Box::new(e)) })?
 }
 
 /// Writes Ferroband's CNI configuration file to `folder`, unless the file already has the right content.
-pub(super) fn write_conflist(folder: &Path) -> Result<(), Error> {
+pub(super) fn write_conflist(folder: &Path, plain_pods: &PlainPods) -> Result<(), Error> {
     let wrapped = find_default_network(folder)?;
-    let content = render_conflist(&wrapped);
+    let content = render_conflist(&wrapped, plain_pods);
     let path = folder.join(CONFLIST);
     if fs::read_to_string(&path).is_ok_and(|now| now == content) {
         return Ok(());

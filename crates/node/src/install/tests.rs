@@ -2,8 +2,9 @@ use super::{
     CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, render_conflist,
     uninstall,
 };
-use crate::plan::DefaultNetwork;
+use crate::plan::{DefaultNetwork, NetworkAccessPolicy};
 use ferroband_api::cncf::NetworkConfig;
+use ferroband_attach::PlainPods;
 use ferroband_kernel::Root;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
@@ -19,6 +20,10 @@ fn read_conflist(folder: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(folder.join(CONFLIST)).unwrap()).unwrap()
 }
 
+fn plain_pods() -> PlainPods {
+    NetworkAccessPolicy::default().plain_pods()
+}
+
 fn default_network(text: &str) -> DefaultNetwork {
     let network = NetworkConfig::parse("test", text, "test").unwrap();
     DefaultNetwork { file: "10-test.conflist".into(), network }
@@ -27,14 +32,21 @@ fn default_network(text: &str) -> DefaultNetwork {
 #[test]
 fn conflist_has_name_and_capabilities_of_the_wrapped_network() {
     let network = default_network(BRIDGE);
-    let conflist: Value = serde_json::from_str(&render_conflist(&network)).unwrap();
+    let conflist: Value = serde_json::from_str(&render_conflist(&network, &plain_pods())).unwrap();
     assert_eq!(
         conflist,
         json!({
             "cniVersion": "1.0.0",
             "name": "k8s",
             "plugins": [{
-                "type": "ferroband", "capabilities": {"portMappings": true, "bandwidth": true},
+                "type": "ferroband",
+                "capabilities": {
+                    "portMappings": true, "bandwidth": true, "io.kubernetes.cri.pod-annotations": true,
+                },
+                "plainPods": {
+                    "namespaces": ["*"],
+                    "unlessAnnotated": ["k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network"],
+                },
                 "delegates": [serde_json::from_str::<Value>(BRIDGE).unwrap()],
             }],
         })
@@ -44,18 +56,18 @@ fn conflist_has_name_and_capabilities_of_the_wrapped_network() {
 #[test]
 fn newer_cni_version_of_the_wrapped_network_is_kept() {
     let network = default_network(r#"{"cniVersion":"1.1.0","name":"n","type":"bridge"}"#);
-    assert!(render_conflist(&network).contains(r#""cniVersion": "1.1.0""#));
+    assert!(render_conflist(&network, &plain_pods()).contains(r#""cniVersion": "1.1.0""#));
 }
 
 #[test]
 fn conflist_is_private_and_only_rewritten_on_change() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("10-bridge.conflist"), BRIDGE).unwrap();
-    write_conflist(dir.path()).unwrap();
+    write_conflist(dir.path(), &plain_pods()).unwrap();
     let path = dir.path().join(CONFLIST);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let before = fs::metadata(&path).unwrap().modified().unwrap();
-    write_conflist(dir.path()).unwrap();
+    write_conflist(dir.path(), &plain_pods()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
 }
@@ -78,7 +90,13 @@ async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops()
     let folder = dir.path().join("net.d");
     let (written, ready) = watch::channel(false);
     let stop = CancellationToken::new();
-    let keeper = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), written, stop.clone()));
+    let keeper = tokio::spawn(keep_conflist(
+        Root::at(dir.path()),
+        folder.clone(),
+        plain_pods(),
+        written,
+        stop.clone(),
+    ));
 
     fs::create_dir(&folder).unwrap();
     time::sleep(Duration::from_millis(100)).await;
@@ -156,7 +174,7 @@ fn uninstalling_restores_the_node() {
     let before = (files(&net_d), files(&bin_dir));
     let install = || {
         install_binaries(&dir.path().join("image"), &bin_dir, &aliases).unwrap();
-        write_conflist(&net_d).unwrap();
+        write_conflist(&net_d, &plain_pods()).unwrap();
         (files(&net_d), files(&bin_dir))
     };
     let installed = install();

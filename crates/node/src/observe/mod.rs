@@ -5,6 +5,8 @@ mod event_dedup;
 mod events;
 pub mod metrics;
 mod network_status;
+mod pending_status;
 
 pub use events::PodEventRecorder;
 pub use network_status::NetworkStatusWriter;
+pub use pending_status::write_pending_statuses;

@@ -1,7 +1,7 @@
 //! Cluster-wide settings for network selection.
 
-use ferroband_api::annotation::{NETWORKS, NetworkSelection};
-use ferroband_attach::ConfigFields;
+use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
+use ferroband_attach::{ConfigFields, PlainPods};
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
@@ -78,6 +78,15 @@ impl NetworkAccessPolicy {
             policy.system_namespaces = namespaces;
         }
         Ok(policy)
+    }
+
+    /// Returns which pods get the cluster's default network only. The CNI plugin attaches them without the daemon.
+    pub fn plain_pods(&self) -> PlainPods {
+        let namespaces = match self.default_networks.is_empty() {
+            true => vec![PlainPods::ALL_NAMESPACES.to_owned()],
+            false => self.system_namespaces.clone(),
+        };
+        PlainPods { namespaces, unless_annotated: [NETWORKS, DEFAULT_NETWORK].map(str::to_owned).into() }
     }
 
     /// Returns a fault if isolation forbids a pod in `namespace` to use the network.
@@ -197,5 +206,7 @@ mod tests {
         };
         assert_eq!(names("default"), ["kube-system/d1", "other/d2"]);
         assert_eq!(names("kube-system"), [""; 0]);
+        assert_eq!(policy.plain_pods().namespaces, ["kube-system"]);
+        assert_eq!(NetworkAccessPolicy::default().plain_pods().namespaces, ["*"]);
     }
 }
