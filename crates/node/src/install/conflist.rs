@@ -41,6 +41,9 @@ pub fn render_conflist(wrapped: &DefaultNetwork, plain_pods: &PlainPods) -> Stri
     let conflist = json!({
         "cniVersion": version.as_str(),
         "name": wrapped.network.name,
+        // The plugins in the subdirectory of the wrapped network are in `delegates`. libcni would append them to this
+        // list as well, because it finds the subdirectory by the network's name (CNI specification 1.1, section 1).
+        "loadOnlyInlinedPlugins": true,
         "plugins": [{
             "type": "ferroband",
             "capabilities": capabilities,

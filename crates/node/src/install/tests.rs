@@ -2,11 +2,11 @@ use super::{
     CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, render_conflist,
     uninstall,
 };
-use crate::plan::{DefaultNetwork, NetworkAccessPolicy};
+use crate::plan::{DefaultNetwork, NetworkAccessPolicy, read_default_network};
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::PlainPods;
 use ferroband_kernel::Root;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,7 @@ fn conflist_has_name_and_capabilities_of_the_wrapped_network() {
         json!({
             "cniVersion": "1.0.0",
             "name": "k8s",
+            "loadOnlyInlinedPlugins": true,
             "plugins": [{
                 "type": "ferroband",
                 "capabilities": {
@@ -57,6 +58,24 @@ fn conflist_has_name_and_capabilities_of_the_wrapped_network() {
 fn newer_cni_version_of_the_wrapped_network_is_kept() {
     let network = default_network(r#"{"cniVersion":"1.1.0","name":"n","type":"bridge"}"#);
     assert!(render_conflist(&network, &plain_pods()).contains(r#""cniVersion": "1.1.0""#));
+}
+
+#[test]
+fn plugins_in_the_subdirectory_of_the_wrapped_network_are_called_by_ferroband_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = json!({"cniVersion": "1.0.0", "name": "k8s", "plugins": [{"type": "bridge"}]});
+    fs::write(dir.path().join("10-k8s.conflist"), list.to_string()).unwrap();
+    fs::create_dir(dir.path().join("k8s")).unwrap();
+    fs::write(dir.path().join("k8s/20-tuning.conf"), r#"{"type":"tuning"}"#).unwrap();
+    write_conflist(dir.path(), &plain_pods()).unwrap();
+    let plugin_types = |plugins: &[Map<String, Value>]| -> Vec<_> {
+        plugins.iter().map(|plugin| plugin["type"].as_str().unwrap().to_owned()).collect()
+    };
+    // Read our configuration as libcni does: it also looks into the subdirectory, because the name is the same.
+    let own = read_default_network(&dir.path().join(CONFLIST)).unwrap().network.plugins;
+    assert_eq!(plugin_types(&own), ["ferroband"]);
+    let wrapped = serde_json::from_value::<Vec<_>>(own[0]["delegates"][0]["plugins"].clone()).unwrap();
+    assert_eq!(plugin_types(&wrapped), ["bridge", "tuning"]);
 }
 
 #[test]
