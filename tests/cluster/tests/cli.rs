@@ -67,6 +67,36 @@ fn status_shows_attached_and_waiting_pods() {
 }
 
 #[test]
+fn failed_sandbox_and_misspelt_resource_are_shown_with_their_cause() {
+    let mut objects = TestObjects::default();
+    // `ferroband-cni` finds that the plugin is missing, so only the kubelet's event has the error.
+    let config = json!({"cniVersion": "1.0.0", "name": "people-missing", "type": "people-missing"});
+    objects.apply(&network_definition("people-missing", &config).to_string());
+    objects.apply(&pod("people-c", "people-missing").to_string());
+    let mut misspelt = pod("people-d", NETWORK);
+    misspelt["spec"]["containers"][0]["resources"] = json!({"limits": {"jarvice.com/rdmaa": 1}});
+    objects.apply(&misspelt.to_string());
+    eventually("the code of the failed sandbox", 60, || match rows("people-c").first() {
+        Some(row) if row["state"] == "NoPlugin" => Ok(()),
+        row => Err(format!("{row:?}")),
+    });
+    eventually("the resource that no node offers", 60, || match rows("people-d").first() {
+        Some(row)
+            if row["message"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with("no node offers jarvice.com/rdmaa") =>
+        {
+            Ok(())
+        }
+        row => Err(format!("{row:?}")),
+    });
+    let doctor = ferroband(&["doctor", "cluster"]);
+    assert!(!doctor.ok && doctor.out.contains("ferroband explain NoPlugin"), "{doctor:?}");
+    assert!(doctor.out.contains("no node offers jarvice.com/rdmaa"), "{doctor:?}");
+}
+
+#[test]
 fn doctor_reports_a_healthy_cluster_and_node() {
     eventually("a healthy cluster", 60, || match ferroband(&["doctor", "cluster"]) {
         outcome if outcome.ok => Ok(()),

@@ -2,7 +2,6 @@
 
 use super::finding::DoctorFinding;
 use crate::status::StatusReport;
-use ferroband_model::FaultCode;
 use std::collections::BTreeSet;
 
 /// Usage in percent from which an address pool counts as nearly full.
@@ -101,15 +100,10 @@ fn pods(report: &StatusReport) -> Vec<DoctorFinding> {
     for row in &report.pods {
         match &row.message {
             Some(message) => {
-                let remedy = match FaultCode::from_name(&row.state) {
-                    Some(code) => format!("run `ferroband explain {}`", code.reason()),
-                    None => "provide what the message asks for, such as a ready node or a free resource"
-                        .to_owned(),
-                };
                 findings.push(DoctorFinding::problem(
                     format!("pod {}/{}", row.namespace, row.pod),
                     message,
-                    remedy,
+                    row.remedy.as_deref().unwrap_or("run `ferroband status pods`"),
                 ));
             }
             None => interfaces += 1,

@@ -1,9 +1,9 @@
 //! Reads the API objects that `ferroband status` and `ferroband doctor` evaluate.
 
 use ferroband_api::cncf::NetworkAttachmentDefinition;
-use ferroband_api::ferroband::AddressBlock;
+use ferroband_api::ferroband::{AddressBlock, Fabric, NodePartitions, Partition, SubnetManagerHost};
 use ferroband_api::spiderpool::SpiderIPPool;
-use ferroband_api::sriov::SriovNetworkNodeState;
+use ferroband_api::sriov::{SriovNetworkNodePolicy, SriovNetworkNodeState};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::ListParams;
@@ -18,12 +18,17 @@ pub struct ClusterObjects {
     pub nodes: Vec<Node>,
     /// Leases named `ferroband-cluster`.
     pub leases: Vec<Lease>,
-    /// Warning events of the node daemons about pods.
+    /// Warning events about pods.
     pub events: Vec<Event>,
     pub networks: Vec<NetworkAttachmentDefinition>,
     pub blocks: Vec<AddressBlock>,
     pub pools: Vec<SpiderIPPool>,
     pub states: Vec<SriovNetworkNodeState>,
+    pub policies: Vec<SriovNetworkNodePolicy>,
+    pub fabrics: Vec<Fabric>,
+    pub subnet_manager_hosts: Vec<SubnetManagerHost>,
+    pub partitions: Vec<Partition>,
+    pub node_partitions: Vec<NodePartitions>,
     /// Kinds of API objects that could not be listed, each with the error.
     pub unreadable: Vec<String>,
 }
@@ -42,14 +47,15 @@ impl ClusterObjects {
         let warnings = ListParams::default().fields("type=Warning,involvedObject.kind=Pod");
         objects.leases = objects.list_or_note(client, &leases, "leases").await;
         objects.events = objects.list_or_note(client, &warnings, "events").await;
-        objects.events.retain(|event| {
-            let source = event.source.as_ref().and_then(|source| source.component.as_deref());
-            source.or(event.reporting_component.as_deref()).is_some_and(|from| from.starts_with("ferroband"))
-        });
         objects.networks = objects.list_or_note(client, &everything, "network-attachment-definitions").await;
         objects.blocks = objects.list_or_note(client, &everything, "addressblocks").await;
         objects.pools = objects.list_or_note(client, &everything, "spiderippools").await;
         objects.states = objects.list_or_note(client, &everything, "sriovnetworknodestates").await;
+        objects.policies = objects.list_or_note(client, &everything, "sriovnetworknodepolicies").await;
+        objects.fabrics = objects.list_or_note(client, &everything, "fabrics").await;
+        objects.subnet_manager_hosts = objects.list_or_note(client, &everything, "subnetmanagerhosts").await;
+        objects.partitions = objects.list_or_note(client, &everything, "partitions").await;
+        objects.node_partitions = objects.list_or_note(client, &everything, "nodepartitions").await;
         Ok(objects)
     }
 

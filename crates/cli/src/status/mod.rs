@@ -11,6 +11,7 @@ mod nodes;
 mod pods;
 mod render;
 mod report;
+mod waiting;
 
 pub use cluster_objects::ClusterObjects;
 pub use report::StatusReport;

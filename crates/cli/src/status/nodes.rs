@@ -2,6 +2,7 @@
 
 use super::ClusterObjects;
 use super::report::{DaemonRow, NodeRow, ResourceUsage};
+use super::waiting::is_extended;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
@@ -40,14 +41,18 @@ fn row(objects: &ClusterObjects, node: &v1::Node, daemons: &[DaemonRow]) -> Node
     }
 }
 
-/// Returns, for each extended resource of the node, the allocatable amount and the amount that the node's
-/// pods use. Resources with the domain kubernetes.io are skipped.
+/// Returns, for each extended resource of the node, its capacity, the allocatable amount and the amount that the
+/// node's pods use. Resources with the domain kubernetes.io are skipped.
 fn resources(objects: &ClusterObjects, node: &v1::Node, name: &str) -> BTreeMap<String, ResourceUsage> {
-    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    let extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
-    let mut found = BTreeMap::new();
-    for (resource, quantity) in allocatable.into_iter().flatten().filter(|(name, _)| extended(name)) {
-        found.insert(resource.clone(), ResourceUsage { used: 0, allocatable: parse_quantity(quantity) });
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref()).into_iter().flatten();
+    let capacity = status.and_then(|status| status.capacity.as_ref()).into_iter().flatten();
+    let mut found: BTreeMap<String, ResourceUsage> = BTreeMap::new();
+    for (resource, quantity) in allocatable.filter(|(name, _)| is_extended(name)) {
+        found.entry(resource.clone()).or_default().allocatable = parse_quantity(quantity);
+    }
+    for (resource, quantity) in capacity.filter(|(name, _)| is_extended(name)) {
+        found.entry(resource.clone()).or_default().capacity = parse_quantity(quantity);
     }
     for pod in &objects.pods {
         let ended = pod.status.as_ref().and_then(|status| status.phase.as_deref());

@@ -3,15 +3,16 @@
 use super::ClusterObjects;
 use super::daemons::is_ready;
 use super::report::InterfaceRow;
+use super::waiting::wait_reason;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, NetworkSelection, StatusEntry};
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_model::{Guid, PKey};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
 
 /// One row for each interface that a pod has or waits for, except interfaces of the cluster's default
-/// network.
+/// network. A pod that requests no network has a row only while Ferroband keeps it from starting.
 pub fn pod_rows(objects: &ClusterObjects) -> Vec<InterfaceRow> {
     let mut rows: Vec<_> = objects.pods.iter().flat_map(|pod| rows(objects, pod)).collect();
     rows.sort_by(|a, b| (&a.namespace, &a.pod, &a.interface).cmp(&(&b.namespace, &b.pod, &b.interface)));
@@ -48,27 +49,23 @@ fn rows(objects: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
         ));
     }
     if attached.is_empty() {
-        let about = objects.events.iter().filter(|event| is_about(event, pod));
-        let event = about.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
-        let failure = event.map(|event| (event.reason.clone(), event.message.clone()));
-        let (reason, message) = failure.or_else(|| scheduling_failure(pod)).unwrap_or_default();
-        for network in requested_networks(pod, &row.namespace) {
+        let reason = wait_reason(objects, pod);
+        let mut networks = requested_networks(pod, &row.namespace);
+        if networks.is_empty() && reason.as_ref().is_some_and(|reason| reason.is_own) {
+            // The pod requests no network, but Ferroband keeps it from starting.
+            networks.push(String::new());
+        }
+        for network in networks {
             rows.push(InterfaceRow {
                 network,
-                state: reason.clone().unwrap_or_else(|| state.to_owned()),
-                message: message.clone(),
+                state: reason.as_ref().map_or(state, |reason| &reason.state).to_owned(),
+                message: reason.as_ref().and_then(|reason| reason.message.clone()),
+                remedy: reason.as_ref().map(|reason| reason.remedy.clone()),
                 ..with_same_pod(&row)
             });
         }
     }
     rows
-}
-
-/// Reason and message of the condition PodScheduled, if it is false.
-fn scheduling_failure(pod: &Pod) -> Option<(Option<String>, Option<String>)> {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut refused = conditions.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
-    refused.next().map(|condition| (condition.reason.clone(), condition.message.clone()))
 }
 
 fn with_same_pod(row: &InterfaceRow) -> InterfaceRow {
@@ -92,11 +89,6 @@ fn requested_networks(pod: &Pod, namespace: &str) -> Vec<String> {
         true => text(NETWORKS).or(text(DEFAULT_NETWORK)).map(str::to_owned).into_iter().collect(),
         false => named.iter().map(NetworkSelection::display_name).collect(),
     }
-}
-
-fn is_about(event: &Event, pod: &Pod) -> bool {
-    let uid = event.involved_object.uid.as_deref();
-    uid.is_some() && uid == pod.metadata.uid.as_deref()
 }
 
 fn interface(objects: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: InterfaceRow) -> InterfaceRow {

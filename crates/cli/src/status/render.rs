@@ -124,7 +124,7 @@ fn pods(pods: &[InterfaceRow], wide: bool) -> String {
         ];
         if wide {
             cells.extend([
-                row.network.clone(),
+                or_dash(Some(row.network.as_str()).filter(|network| !network.is_empty())),
                 or_dash(row.pci.as_deref()),
                 row.mtu.map_or_else(|| "-".to_owned(), |mtu| mtu.to_string()),
                 or_dash(row.mac.as_deref()),

@@ -51,7 +51,10 @@ pub struct NodeRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResourceUsage {
     pub used: u64,
+    /// Number of healthy devices.
     pub allocatable: u64,
+    /// Number of devices, healthy or not.
+    pub capacity: u64,
 }
 
 /// An interface that a pod has or waits for.
@@ -60,7 +63,7 @@ pub struct InterfaceRow {
     pub namespace: String,
     pub pod: String,
     pub node: Option<String>,
-    /// NetworkAttachmentDefinition, as `<namespace>/<name>`.
+    /// NetworkAttachmentDefinition, as `<namespace>/<name>`; empty if the pod requests none and waits.
     pub network: String,
     /// Name of the interface in the pod; absent if the pod still waits for the interface.
     pub interface: Option<String>,
@@ -73,11 +76,13 @@ pub struct InterfaceRow {
     pub pkey: Option<String>,
     pub mac: Option<String>,
     pub mtu: Option<u64>,
-    /// `Ready`, `Terminating` or the phase of the pod. For a pod that waits for the interface, this is the
-    /// reason of the pod's last event, usually an error code.
+    /// `Ready`, `Terminating` or the phase of the pod. For a pod that waits for the interface, this is an
+    /// error code, or else the reason of the pod's last event or condition.
     pub state: String,
-    /// Full message of the event or condition that says why the pod waits; absent if there is none.
+    /// Why the pod waits; absent if it does not, or if nothing says why.
     pub message: Option<String>,
+    /// What to do about `message`.
+    pub remedy: Option<String>,
 }
 
 /// Address usage of an IP space (in which addresses are unique) or of a SpiderIPPool.

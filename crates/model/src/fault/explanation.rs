@@ -50,6 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn port_without_a_pkey_is_explained_by_a_subnet_manager_that_is_down() {
+        let Explanation { causes, remedies, .. } = FaultCode::PortNotReady.explanation();
+        assert!(causes.iter().any(|cause| cause.contains("UFM") && cause.contains("down")), "{causes:?}");
+        assert!(remedies.iter().any(|remedy| remedy.contains("ferroband doctor")), "{remedies:?}");
+    }
+
+    #[test]
     fn every_code_has_a_meaning_a_cause_and_a_remedy() {
         for code in FaultCode::all() {
             let explained = TABLES.into_iter().flatten().filter(|(other, _)| *other == code).count();

@@ -19,6 +19,13 @@ impl FaultCode {
         let text: StrDeserializer<'_, Error> = name.into_deserializer();
         Self::deserialize(text).ok()
     }
+
+    /// Returns the last code in brackets in `text`. Programs that pass on an error of Ferroband, such as the kubelet,
+    /// put their own words around it.
+    pub fn find_in(text: &str) -> Option<Self> {
+        let words = text.rsplit('[').filter_map(|part| Some(part.split_once(']')?.0));
+        words.into_iter().find_map(Self::from_name)
+    }
 }
 
 struct VariantNames<'a>(&'a mut &'static [&'static str]);
@@ -59,6 +66,18 @@ mod tests {
             assert_eq!(FaultCode::from_name(code.reason()), Some(code), "reason and name differ");
         }
         assert_eq!(FaultCode::from_name("NoSuchCode"), None);
+    }
+
+    #[test]
+    fn code_is_found_in_the_words_of_other_programs() {
+        let kubelet = "Failed to create pod sandbox: rpc error: plugin type=\"ferroband\" failed (add): network a/b: \
+                       values [1] and [2]; correct the field [InvalidConfig]";
+        assert_eq!(FaultCode::find_in(kubelet), Some(FaultCode::InvalidConfig));
+        assert_eq!(FaultCode::find_in("[DaemonAway]: again"), Some(FaultCode::DaemonAway));
+        assert_eq!(FaultCode::find_in("[NoParent] [Unknown]"), Some(FaultCode::NoParent));
+        for text in ["", "[", "]", "[]", "NoParent", "[NoParent", "no [code] here"] {
+            assert_eq!(FaultCode::find_in(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -95,11 +95,13 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
             &[
                 "the cable is unplugged, or the port is down",
                 "no subnet manager runs on the fabric",
-                "the port has no P_Key yet",
+                "the port has no P_Key yet, because UFM or opensm is down, cannot be reached, or has not added it yet",
             ],
             &[
                 "run ferroband inspect -o wide: the state must be Active and SM-LID must not be 0",
                 "start a subnet manager",
+                "run ferroband doctor: it reports a subnet manager that does not answer; ferroband partition diff lists \
+                 the members that it does not have yet",
             ],
         ),
     ),
