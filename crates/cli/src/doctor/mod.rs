@@ -1,14 +1,19 @@
 //! `ferroband doctor`: finds problems and suggests fixes.
 //!
 //! ```text
-//! API server ──▶ ClusterObjects ──▶ cluster, crds, replaced_systems ──┐
-//! this node's files, sockets, hardware ──▶ node ──────────────────────┴──▶ findings ──▶ table, exit status
+//! API server ──▶ CRDs ──▶ crds ───────────────────────────────────────────────────────────────────────────┐
+//!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, replaced_systems ────────┤
+//! this node's files, sockets, hardware ──▶ node ───────────────────────────────────────────────────────────┴──▶ findings
 //! ```
 
 mod cluster;
 mod crds;
+mod fabric;
 mod finding;
 mod node;
+mod partitions;
+mod policies;
+mod ports;
 mod replaced_systems;
 
 use crate::connection::{ClusterConnection, block_on};
@@ -23,10 +28,11 @@ use std::path::PathBuf;
 
 /// Find problems and suggest fixes
 ///
-/// In the cluster, it checks CRDs, daemons and their leader, node conditions, pods that wait for a network,
-/// pools that are nearly full, and components of replaced projects that still run. On a node, as root, it
-/// checks the daemon, the CNI configuration, the kubelet's sockets, the adapters, their links and the subnet
-/// manager. Each problem comes with a remedy.
+/// In the cluster, it checks CRDs, daemons and their leader, node conditions, devices without a link, pods that
+/// wait for a network, pools that are nearly full, policies, the subnet manager, partition members, and
+/// components of replaced projects that still run. On a node, as root, it checks the daemon, the CNI
+/// configuration, the kubelet's sockets, the adapters, their links and the subnet manager. Each problem comes
+/// with a remedy.
 ///
 /// The exit status is 1 if there is a problem; notes do not count.
 #[derive(Args, Debug)]
@@ -86,9 +92,19 @@ async fn check_cluster(connection: &ClusterConnection) -> anyhow::Result<Vec<Doc
     let client = connection.client().await?;
     let objects = ClusterObjects::read(&client).await?;
     let mut findings = crds::check(&client).await?;
-    findings.extend(cluster::check(&StatusReport::from_objects(&objects)));
-    findings.extend(replaced_systems::check(&objects));
+    findings.extend(check_objects(&objects));
     Ok(findings)
+}
+
+fn check_objects(objects: &ClusterObjects) -> Vec<DoctorFinding> {
+    let report = StatusReport::from_objects(objects);
+    let mut findings = cluster::check(&report);
+    findings.extend(ports::check(objects, &report));
+    findings.extend(policies::check(objects));
+    findings.extend(fabric::check(objects));
+    findings.extend(partitions::check(objects));
+    findings.extend(replaced_systems::check(objects));
+    findings
 }
 
 fn render_table(findings: &[DoctorFinding]) -> String {

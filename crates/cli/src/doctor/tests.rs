@@ -84,6 +84,54 @@ fn missing_daemons_unready_daemons_and_replaced_components_are_reported() {
 }
 
 #[test]
+fn failed_sandbox_of_the_kubelet_is_a_problem_with_a_remedy() {
+    let mut waiting = pod("x", json!({}), false);
+    waiting["metadata"]["uid"] = json!("u");
+    let event = json!({"metadata": {"name": "e", "namespace": "x"}, "involvedObject": {"kind": "Pod", "uid": "u"},
+        "source": {"component": "kubelet"}, "reason": "FailedCreatePodSandBox", "lastTimestamp": "2026-01-01T00:00:00Z",
+        "message": "Failed to create pod sandbox: … failed (add): Ferroband node daemon: not running; wait [DaemonAway]"});
+    let objects = ClusterObjects {
+        pods: vec![serde_json::from_value(waiting).unwrap()],
+        events: vec![serde_json::from_value(event).unwrap()],
+        ..ClusterObjects::default()
+    };
+    let findings = check_objects(&objects);
+    let found = findings.iter().find(|finding| finding.check == "pod x/p").expect("a finding about the pod");
+    assert_eq!(
+        (found.verdict, found.seen.as_str()),
+        (DoctorVerdict::Wrong, "Ferroband node daemon: not running; wait [DaemonAway]")
+    );
+    assert_eq!(found.remedy.as_deref(), Some("run `ferroband explain DaemonAway`"));
+}
+
+#[test]
+fn every_check_of_the_cluster_is_run() {
+    let conditions = |kind: &str| {
+        json!([{"type": kind, "status": "False", "reason": "R", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    };
+    let node = json!({"metadata": {"name": "n1"}, "status": {"capacity": {"jarvice.com/rdma": "2"},
+        "allocatable": {"jarvice.com/rdma": "1"}}});
+    let policy = json!({"metadata": {"name": "p", "namespace": "x"}, "status": {"conditions": conditions("Matched")},
+        "spec": {"resourceName": "ib", "nodeSelector": {}, "nicSelector": {}, "numVfs": 1}});
+    let fabric = json!({"metadata": {"name": "default"}, "spec": {},
+        "status": {"manager": "ufm", "conditions": conditions("Reachable")}});
+    let partition = |name: &str| json!({"metadata": {"name": name}, "spec": {"pkey": "5", "namespaces": []}});
+    let objects = ClusterObjects {
+        nodes: vec![serde_json::from_value(node).unwrap()],
+        policies: vec![serde_json::from_value(policy).unwrap()],
+        fabrics: vec![serde_json::from_value(fabric).unwrap()],
+        partitions: ["a", "b"].map(|name| serde_json::from_value(partition(name)).unwrap()).to_vec(),
+        ..ClusterObjects::default()
+    };
+    let findings = check_objects(&objects);
+    let found = verdicts(&findings);
+    for check in ["devices of node n1", "policy x/p", "subnet manager ufm", "partition 0x0005"] {
+        assert!(found.contains(&(DoctorVerdict::Wrong, check)), "{check}: {found:?}");
+    }
+}
+
+#[test]
 fn nearly_full_pool_is_a_note_and_full_pool_a_problem() {
     for (used, verdict) in [(8, DoctorVerdict::Good), (9, DoctorVerdict::Note), (10, DoctorVerdict::Wrong)] {
         let pool = json!({"metadata": {"name": "v4"}, "spec": {"subnet": "10.0.0.0/24"},

@@ -1,6 +1,6 @@
 //! `ferroband partition`: shows the members of the fabric's partitions.
 
-mod view;
+pub mod view;
 
 use crate::table::{render, table};
 use anyhow::Context;

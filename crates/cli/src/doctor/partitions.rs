@@ -1,0 +1,170 @@
+//! Checks the members of the fabric's partitions: members that Partition objects do not admit, and members that the
+//! subnet manager does not have.
+
+use super::finding::DoctorFinding;
+use crate::partition::view::{MemberRow, PartitionView};
+use crate::status::ClusterObjects;
+use ferroband_api::ferroband::{Partition, PartitionMode};
+use ferroband_partition::PKeyBase;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+
+/// Checks all members of all nodes. Members with the same state in the same partition are one finding.
+pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
+    let mut findings = duplicate_partitions(&objects.partitions);
+    let view = PartitionView {
+        nodes: objects.node_partitions.clone(),
+        rules: objects.partitions.clone(),
+        fabric: None,
+    };
+    let members = view.members(|_| true);
+    for partition in objects.partitions.iter().filter(|one| one.spec.mode == PartitionMode::Warn) {
+        findings.extend(not_admitted(partition, &members));
+    }
+    findings.extend(not_programmed(&members));
+    findings.extend(node_conditions(objects));
+    if findings.is_empty() && !members.is_empty() {
+        findings.push(DoctorFinding::ok("partitions", format!("{} members are as desired", members.len())));
+    }
+    findings
+}
+
+/// Several Partition objects with one P_Key contradict each other.
+fn duplicate_partitions(partitions: &[Partition]) -> Vec<DoctorFinding> {
+    let mut names: BTreeMap<PKeyBase, Vec<String>> = BTreeMap::new();
+    for partition in partitions {
+        if let Ok(key) = partition.spec.pkey.parse() {
+            names.entry(key).or_default().push(partition.name_any());
+        }
+    }
+    let several = names.into_iter().filter(|(_, names)| names.len() > 1);
+    several
+        .map(|(key, names)| {
+            let seen = format!("Partition objects {} have the same P_Key", names.join(", "));
+            DoctorFinding::problem(format!("partition {key}"), seen, "delete all of them but one")
+        })
+        .collect()
+}
+
+/// Members that are in the partition although the object does not list their namespace, because its mode is `warn`.
+fn not_admitted(partition: &Partition, members: &[MemberRow]) -> Option<DoctorFinding> {
+    let key: PKeyBase = partition.spec.pkey.parse().ok()?;
+    let admitted = &partition.spec.namespaces;
+    let admits = |namespace: &str| admitted.iter().any(|one| one == "*" || one == namespace);
+    let pods: Vec<String> = members
+        .iter()
+        .filter(|row| row.pkey == key.to_string() && !admits(&row.namespace))
+        .map(|row| format!("{}/{}", row.namespace, row.pod))
+        .collect();
+    let seen = format!(
+        "Partition {} does not admit {}, but they are members, because its mode is warn",
+        partition.name_any(),
+        name_some(&pods)?
+    );
+    let remedy = "remove these pods, add their namespaces to the Partition, or set its mode to enforce";
+    Some(DoctorFinding::note(format!("partition {key}"), seen, remedy))
+}
+
+/// Members that the leader refused, or that the subnet manager has rejected.
+fn not_programmed(members: &[MemberRow]) -> Vec<DoctorFinding> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&MemberRow>> = BTreeMap::new();
+    for row in members.iter().filter(|row| matches!(row.state.as_str(), "refused" | "failing")) {
+        groups.entry((&row.pkey, &row.state)).or_default().push(row);
+    }
+    let finding = |((pkey, state), rows): ((&str, &str), Vec<&MemberRow>)| {
+        let pods: Vec<String> = rows.iter().map(|row| format!("{}/{}", row.namespace, row.pod)).collect();
+        let why = rows.first().map(|row| row.why.as_str()).unwrap_or_default();
+        let seen = format!("{} {state}: {why}", name_some(&pods).unwrap_or_default());
+        DoctorFinding::problem(
+            format!("partition {pkey}"),
+            seen,
+            "run `ferroband partition diff` for all members; retried automatically once the cause is gone",
+        )
+    };
+    groups.into_iter().map(finding).collect()
+}
+
+/// Failed conditions of NodePartitions: tenants that share a port, or no room for another P_Key.
+fn node_conditions(objects: &ClusterObjects) -> Vec<DoctorFinding> {
+    let mut findings = Vec::new();
+    for node in &objects.node_partitions {
+        let conditions = node.status.iter().flat_map(|status| &status.conditions);
+        for condition in conditions.filter(|condition| condition.status == "False") {
+            findings.push(DoctorFinding::note(
+                format!("partitions of node {}", node.name_any()),
+                format!("{}: {}", condition.reason, condition.message),
+                "move pods to other nodes or functions as the message says",
+            ));
+        }
+    }
+    findings
+}
+
+/// Names the first pod and counts the others; `None` if there is no pod.
+fn name_some(pods: &[String]) -> Option<String> {
+    match pods {
+        [] => None,
+        [only] => Some(format!("pod {only}")),
+        [first, others @ ..] => Some(format!("pod {first} and {} more", others.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::DoctorVerdict::{Good, Note, Wrong};
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn partition(name: &str, mode: &str) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"pkey": "0x5", "namespaces": ["red"], "mode": mode}})
+    }
+
+    fn findings(namespaces: &[&str], waiting: Value, partitions: &[Value]) -> Vec<DoctorFinding> {
+        let members: serde_json::Map<_, _> = namespaces
+            .iter()
+            .map(|namespace| {
+                let member = json!({"device": "0000:3b:00.2", "guid": "02:00:00:00:00:00:00:01", "pkey": "0x0005",
+                    "namespace": namespace, "pod": "p", "uid": "u", "network": "red/ib"});
+                (format!("{namespace}.net1"), member)
+            })
+            .collect();
+        let node = json!({"metadata": {"name": "n1", "generation": 1}, "spec": {"members": members},
+            "status": {"observedGeneration": 1, "waiting": waiting}});
+        check(&ClusterObjects {
+            node_partitions: vec![serde_json::from_value(node).unwrap()],
+            partitions: partitions.iter().map(|one| serde_json::from_value(one.clone()).unwrap()).collect(),
+            ..ClusterObjects::default()
+        })
+    }
+
+    #[test]
+    fn member_that_is_not_admitted_is_reported_in_mode_warn() {
+        let warn = [partition("five", "warn")];
+        let found = findings(&["blue", "red"], json!({}), &warn);
+        assert_eq!((found.len(), found[0].verdict, found[0].check.as_str()), (1, Note, "partition 0x0005"));
+        assert!(found[0].seen.contains("Partition five does not admit pod blue/p,"), "{found:?}");
+        assert_eq!(findings(&["red"], json!({}), &warn)[0].verdict, Good);
+        assert!(findings(&[], json!({}), &warn).is_empty());
+    }
+
+    #[test]
+    fn refused_and_failing_members_are_problems() {
+        let refused = json!({"blue.net1": {"refused": true, "message": "namespace blue may not use it"}});
+        let found = findings(&["blue", "red"], refused, &[partition("five", "enforce")]);
+        assert_eq!((found.len(), found[0].verdict), (1, Wrong));
+        assert_eq!(found[0].seen, "pod blue/p refused: namespace blue may not use it");
+        let failing = json!({"blue.net1": {"attempts": 2, "message": "connection refused"},
+            "red.net1": {"attempts": 2, "message": "connection refused"}});
+        let found = findings(&["blue", "red"], failing, &[]);
+        assert_eq!(found[0].seen, "pod blue/p and 1 more failing: connection refused");
+        let pending = json!({"blue.net1": {"attempts": 0}});
+        assert_eq!(findings(&["blue"], pending, &[])[0].verdict, Good, "not tried yet");
+    }
+
+    #[test]
+    fn several_partition_objects_with_one_pkey_are_a_problem() {
+        let found = findings(&[], json!({}), &[partition("a", "warn"), partition("b", "enforce")]);
+        assert_eq!((found.len(), found[0].verdict), (1, Wrong));
+        assert!(found[0].seen.contains("a, b"), "{found:?}");
+    }
+}
