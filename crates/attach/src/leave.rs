@@ -11,7 +11,7 @@
 
 use crate::journal::{Journal, JournalFile};
 use crate::pending_status::PendingStatus;
-use crate::{AttachmentId, Error, record};
+use crate::{AttachmentId, Error, record, remove_leftovers};
 use ferroband_kernel::Root;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -82,6 +82,7 @@ pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
         PendingStatus::new(id).remove(root)?;
     }
     PendingUninstall::cancel(root)?;
+    remove_leftovers(root)?;
     Ok(true)
 }
 
@@ -123,6 +124,7 @@ mod tests {
         assert!(finish_if_idle(&root).unwrap());
         assert!(!root.path("bin/ferroband").exists());
         assert_eq!(fs::read_to_string(root.path("bin/ipoib")).unwrap(), "original");
+        assert!(!root.state("").exists(), "the state directory is removed too");
         assert!(!finish_if_idle(&root).unwrap() && PendingUninstall::load(&root).unwrap().is_none());
     }
 }

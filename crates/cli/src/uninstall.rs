@@ -11,11 +11,14 @@ use std::{path::PathBuf, time::Duration};
 ///
 /// Running pods are not affected. If none of them has an attachment of Ferroband, the node is restored immediately.
 /// Otherwise new pods get only the cluster's default network, and the deletion of the last attached pod removes the
-/// rest: the CNI configuration 00-ferroband.conflist, the CNI plugin and its aliases. Files that the aliases replaced
-/// are restored. The daemon is not required for this. If it still runs, it reinstalls nothing until it is restarted.
+/// rest: the CNI configuration 00-ferroband.conflist, the CNI plugin and its aliases, and Ferroband's state and
+/// sockets. Files that the aliases replaced are restored. The daemon is not required for this. If it still runs, it
+/// reinstalls nothing until it is restarted, and removes its own files when it ends. The command lists what stays.
 ///
-/// With --all-nodes, the pods of the node DaemonSet do this on every node. Run it before the DaemonSet is
-/// deleted; `helm uninstall` runs it automatically.
+/// With --all-nodes, the pods of the node DaemonSet do this on every node. Then the cluster daemon is stopped, and
+/// the labels and conditions of nodes and Ferroband's own objects are removed. Objects that describe running pods
+/// stay; run the command again when these pods are deleted. Run it before the DaemonSet is deleted; `helm uninstall`
+/// runs it automatically.
 #[derive(Args, Debug)]
 pub struct UninstallCommand {
     /// Directory where the host's root file system is mounted.
@@ -55,6 +58,12 @@ impl UninstallCommand {
             false => "pods attached by Ferroband still run; it is removed when the last of them is deleted",
         };
         println!("{message}");
+        for kept in install::list_kept_files(&root) {
+            println!("stays: {}: {}", kept.path.display(), kept.reason);
+        }
+        if !done {
+            println!("stays: addresses and partition members of these pods; see `ferroband uninstall --help`");
+        }
         if self.hold {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

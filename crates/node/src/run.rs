@@ -232,6 +232,9 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         }
     }
     tasks.stop_all().await;
+    if let Err(e) = install::remove_own_files(&settings.root) {
+        warn!(error = %crate::error_chain(&e), "cannot remove all files of the uninstalled daemon");
+    }
     ended
 }
 

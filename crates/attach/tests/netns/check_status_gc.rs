@@ -211,6 +211,8 @@ fn during_uninstall_add_uses_the_wrapped_network_and_the_last_del_removes_the_fi
     fixture.run(PluginType::Ferroband, "DEL", ("c2", "eth0"), &second.path, &config).unwrap();
     assert!(!files.iter().any(|file| fixture.root.path(file).exists()));
     assert_eq!(PendingUninstall::load(&fixture.root).unwrap(), None);
+    let left = [fixture.root.state(""), fixture.root.run("ferroband")].map(|folder| folder.exists());
+    assert_eq!(left, [false, false], "state and locks are removed, too");
     assert_eq!(fixture.take_log().last().unwrap(), "DEL wrapped eth0");
     fixture.assert_clean();
 }

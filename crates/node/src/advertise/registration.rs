@@ -85,8 +85,11 @@ pub(super) async fn run_plugin(
     tokio::select! {
         result = serving => result,
         () = stop.cancelled() => {
-            // The plugin watcher would dial a leftover socket forever, so remove it.
-            let _ = std::fs::remove_file(kubelet.plugins_registry_dir().join(socket_name(&plugin.resource)));
+            // The plugin watcher would dial a leftover socket forever. In the other directory, a socket would stay
+            // after an uninstallation until the kubelet restarts.
+            for dir in [kubelet.plugins_registry_dir(), kubelet.device_plugins_dir()] {
+                let _ = std::fs::remove_file(dir.join(socket_name(&plugin.resource)));
+            }
             Ok(())
         }
     }

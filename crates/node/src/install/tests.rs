@@ -1,13 +1,18 @@
 use super::{
-    CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, render_conflist,
-    uninstall,
+    CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, list_kept_files,
+    remove_own_files, render_conflist, uninstall,
 };
 use crate::plan::{DefaultNetwork, NetworkAccessPolicy, read_default_network};
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::PlainPods;
 use ferroband_kernel::Root;
 use serde_json::{Map, Value, json};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::Path,
+    time::Duration,
+};
 use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 
@@ -133,6 +138,8 @@ async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops()
     // After an uninstallation, the running daemon must not write the CNI configuration again.
     let root = Root::at(dir.path());
     fs::create_dir_all(dir.path().join("bin")).unwrap();
+    fs::create_dir_all(root.run("ferroband")).unwrap();
+    let daemon = UnixListener::bind(ferroband_attach::socket_path(&root)).unwrap();
     assert!(uninstall(&root, &folder, &dir.path().join("bin")).unwrap());
     time::sleep(Duration::from_millis(300)).await;
     assert!(!folder.join(CONFLIST).exists());
@@ -143,6 +150,41 @@ async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops()
     stop.cancel();
     keeper.await.unwrap().unwrap();
     assert!(folder.join(CONFLIST).exists());
+    drop(daemon);
+}
+
+#[test]
+fn daemon_removes_its_files_at_its_end_only_if_ferroband_was_uninstalled() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    fs::create_dir_all(root.run("ferroband")).unwrap();
+    fs::create_dir_all(root.state("owed")).unwrap();
+    remove_own_files(&root).unwrap();
+    assert!(root.state("owed").exists(), "an update or a restart of the node");
+
+    let daemon = UnixListener::bind(ferroband_attach::socket_path(&root)).unwrap();
+    let folders = [root.path("etc/cni/net.d"), root.path("opt/cni/bin")];
+    assert!(uninstall(&root, &folders[0], &folders[1]).unwrap());
+    assert!(root.state("owed").exists(), "the daemon still uses it");
+    drop(daemon);
+    remove_own_files(&root).unwrap();
+    assert!(!root.state("").exists() && !root.run("ferroband").exists());
+}
+
+#[test]
+fn kept_files_are_listed_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    assert_eq!(list_kept_files(&root), []);
+    let paths = [root.state("configure/0000:3b:00.0.json"), root.path("etc/modprobe.d/ferroband.conf")];
+    for path in &paths {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let kept = list_kept_files(&root);
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(kept[0].path == root.state("configure") && kept[0].reason.contains("policies"), "{kept:?}");
+    assert!(kept[1].path == paths[1] && kept[1].reason.contains("RDMA mode"), "{kept:?}");
 }
 
 #[test]
@@ -208,6 +250,7 @@ fn uninstalling_restores_the_node() {
     assert!(uninstall(&root, &net_d, &bin_dir).unwrap());
     assert_eq!((files(&net_d), files(&bin_dir)), before);
     assert_eq!(fs::read_to_string(bin_dir.join("ipoib")).unwrap(), "foreign");
+    assert!(!root.state("").exists() && !root.run("ferroband").exists(), "no state is left");
     assert!(uninstall(&root, &net_d, &bin_dir).unwrap(), "uninstalling twice is fine");
     assert_eq!(install(), installed);
 }

@@ -2,7 +2,7 @@
 
 use super::{CONFLIST, cni_binary, write_atomically};
 use crate::Error;
-use ferroband_attach::PendingUninstall;
+use ferroband_attach::{KEPT_RUN_FILES, KEPT_STATE, PendingUninstall, remove_leftovers};
 use ferroband_kernel::Root;
 use std::{
     fs,
@@ -51,6 +51,49 @@ pub fn cancel_uninstall(root: &Root) -> Result<(), Error> {
         _ => {}
     }
     Ok(PendingUninstall::cancel(root)?)
+}
+
+/// Removes the daemon's own files at its end, if Ferroband was uninstalled from the node while it ran. If pods are
+/// still attached, the DEL of the last one does it.
+pub(crate) fn remove_own_files(root: &Root) -> Result<(), Error> {
+    match is_uninstalled(root) && PendingUninstall::load(root)?.is_none() {
+        true => Ok(remove_leftovers(root)?),
+        false => Ok(()),
+    }
+}
+
+/// Something of Ferroband that an uninstallation leaves on the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptFile {
+    pub path: PathBuf,
+    /// Why it stays, and how to remove it.
+    pub reason: &'static str,
+}
+
+/// Lists the files that stay on the node after an uninstallation.
+pub fn list_kept_files(root: &Root) -> Vec<KeptFile> {
+    let state = KEPT_STATE.map(|name| (root.state(name), state_reason(name)));
+    let run = KEPT_RUN_FILES.map(|name| (root.run("ferroband").join(name), SIMULATED));
+    let options = (
+        root.path("etc/modprobe.d/ferroband.conf"),
+        "it sets the RDMA mode that a SriovNetworkPoolConfig requested; delete it to get the kernel's default at the \
+         next boot",
+    );
+    let all = state.into_iter().chain(run).chain([options]);
+    all.filter(|(path, _)| path.exists()).map(|(path, reason)| KeptFile { path, reason }).collect()
+}
+
+const SIMULATED: &str = "the simulated hardware still exists; run `ferroband sim down` to remove it";
+
+fn state_reason(name: &str) -> &'static str {
+    match name {
+        "configure" => {
+            "it has the original state of adapters that policies changed; their virtual functions stay, unless the \
+             policies are deleted before the uninstallation"
+        }
+        "opensm" => "it may contain an administrator's partitions; delete it if opensm is not used any more",
+        _ => SIMULATED,
+    }
 }
 
 /// Whether Ferroband was uninstalled since the daemon started.
