@@ -44,8 +44,9 @@ fn numbers(directory: &Path) -> Result<BTreeMap<String, u64>, Error> {
         if name == "lifespan" {
             continue;
         }
-        let value = attribute::read_text(&directory.join(&name))?.and_then(|text| text.parse().ok());
-        numbers.extend(value.map(|value| (name, value)));
+        if let Ok(Some(text)) = attribute::read_text(&directory.join(&name)) {
+            numbers.extend(text.parse().ok().map(|value| (name, value)));
+        }
     }
     Ok(numbers)
 }

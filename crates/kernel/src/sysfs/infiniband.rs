@@ -23,6 +23,8 @@ pub struct SysfsRdmaDevice {
     pub ports: Vec<SysfsPort>,
     /// Character devices of this RDMA device, such as `uverbs0` and `umad0`.
     pub files: Vec<CharDevice>,
+    /// Why the attributes that the adapter itself provides cannot be read. GUID, firmware and ports are then empty.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,13 +99,17 @@ pub fn identity(root: &Root, name: &str) -> Result<RdmaIdentity, Error> {
     })
 }
 
-/// All RDMA devices, ordered by name. Devices that disappear while they are read are omitted.
+/// All RDMA devices, ordered by name. Devices that disappear while they are read are omitted. A device that cannot be
+/// read has an `error`: an adapter whose firmware hangs answers with EIO or ETIMEDOUT, and must not hide the others.
 pub fn devices(root: &Root) -> Result<Vec<SysfsRdmaDevice>, Error> {
     let mut devices = Vec::new();
     let mut files = chardev::by_device(root)?;
     for name in attribute::list_names(&root.sys("class/infiniband"))? {
         let files = files.remove(&name).unwrap_or_default();
-        devices.extend(read_device(root, &name, files)?);
+        match read_device(root, &name, files.clone()) {
+            Ok(device) => devices.extend(device),
+            Err(error) => devices.push(unreadable_device(root, name, files, &error)),
+        }
     }
     Ok(devices)
 }
@@ -125,8 +131,26 @@ fn read_device(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option
         netdevs: attribute::list_names(&directory.join("device/net"))?,
         ports,
         files,
+        error: None,
     };
     Ok(directory.exists().then_some(device))
+}
+
+/// A device with what is known without the adapter's answer.
+fn unreadable_device(root: &Root, name: String, files: Vec<CharDevice>, error: &Error) -> SysfsRdmaDevice {
+    let device = root.sys("class/infiniband").join(&name).join("device");
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    SysfsRdmaDevice {
+        name,
+        node_guid: None,
+        firmware: None,
+        board: None,
+        pci: pci_ancestor(&device),
+        netdevs: attribute::list_names(&device.join("net")).unwrap_or_default(),
+        ports: Vec::new(),
+        files,
+        error: Some(format!("{error}{cause}")),
+    }
 }
 
 /// Names of the RDMA devices of the PCI function `address` in this namespace.

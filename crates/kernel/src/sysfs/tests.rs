@@ -173,3 +173,32 @@ fn malformed_attribute_is_reported_with_its_path() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Replaces an attribute with one whose read fails. A file system cannot be made to return EIO as a hanging adapter
+/// does, but the read of a directory fails as well.
+fn break_attribute(path: &Path) {
+    let _ = fs::remove_file(path);
+    fs::create_dir_all(path).unwrap();
+}
+
+#[test]
+fn device_that_cannot_be_read_does_not_hide_the_others() {
+    let (directory, root) = fixture();
+    let sys = directory.path().join("sys");
+    let second = sys.join("devices/pci0000:80/0000:87:00.0");
+    put(&second.join("infiniband/mlx5_9/node_guid"), "248a:0703:00a1:ffff\n");
+    put(&second.join("infiniband/mlx5_9/ports/1/state"), "4: ACTIVE\n");
+    link("../..", &second.join("infiniband/mlx5_9/device"));
+    fs::create_dir_all(sys.join("class/infiniband")).unwrap();
+    link("../../devices/pci0000:80/0000:87:00.0/infiniband/mlx5_9", &sys.join("class/infiniband/mlx5_9"));
+    break_attribute(&root.sys("class/infiniband/mlx5_0/ports/1/state"));
+    let devices = infiniband::devices(&root).unwrap();
+    let summary: Vec<_> = devices.iter().map(|d| (d.name.as_str(), d.error.is_some())).collect();
+    assert_eq!(summary, [("mlx5_0", true), ("mlx5_9", false)]);
+    let sick = &devices[0];
+    assert_eq!(sick.pci.map(|pci| pci.to_string()).as_deref(), Some("0000:86:00.0"));
+    assert_eq!((sick.node_guid, sick.ports.len(), sick.files.len()), (None, 0, 3));
+    assert!(sick.error.as_ref().unwrap().contains("mlx5_0/ports/1/state"), "{sick:?}");
+    assert_eq!(devices[1].ports[0].state, PortState::Active);
+    assert!(infiniband::device(&root, "mlx5_0").is_err(), "a single device is an error of its own");
+}

@@ -63,8 +63,12 @@ impl PortHealth {
     }
 }
 
-/// Whether at least one port of `function` is active. A function without visible ports counts as active.
+/// Whether at least one port of `function` is active. A function without visible ports counts as active, one whose
+/// RDMA device cannot be read does not.
 fn has_active_port(inventory: &Inventory, function: &InventoryFunction) -> bool {
+    if inventory.rdma_devices_of(&function.pci).any(|device| device.error.is_some()) {
+        return false;
+    }
     let mut states = inventory
         .rdma_devices_of(&function.pci)
         .flat_map(|device| &device.ports)

@@ -59,6 +59,8 @@ pub struct InventoryRdmaDevice {
     pub ports: Vec<InventoryPort>,
     /// Device files that exist in `/dev/infiniband`.
     pub files: Vec<DeviceFile>,
+    /// Why the device cannot be read; `None` if it can. Its devices are unhealthy.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -180,6 +182,7 @@ impl InventoryRdmaDevice {
                 .into_iter()
                 .filter_map(|file| DeviceFile::existing(&roots.device_dir, &file))
                 .collect(),
+            error: device.error,
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The node condition `FerrobandDevices`: whether all configured resources are advertised.
+//! The node condition `FerrobandDevices`: whether all configured resources are advertised and their devices are
+//! healthy.
 
 use crate::{advertise::DeviceState, api_call::with_timeout, error::error_chain, pools::PoolProblem};
 use jiff::Timestamp;
@@ -61,7 +62,7 @@ fn condition(problems: &[PoolProblem], now: Timestamp) -> Value {
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (status, reason) = match problems.is_empty() {
         true => ("True", "AsConfigured"),
-        false => ("False", "InvalidConfig"),
+        false => ("False", "NotAsConfigured"),
     };
     let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
     let mut message = if texts.is_empty() {

@@ -34,7 +34,7 @@ pub fn read_parent_port(hardware: &dyn Hardware, parent: &str) -> Option<Observe
 }
 
 /// Lists the node's virtual functions with their GUIDs, which may be zero. The GUID is `None` if the host
-/// cannot see the function's RDMA device. Returns `None` if sysfs cannot be read.
+/// cannot see or read the function's RDMA device. Returns `None` if sysfs cannot be read.
 pub fn list_function_guids(root: &Root) -> Option<BTreeMap<PciAddress, Option<Guid>>> {
     let mut functions: BTreeMap<PciAddress, Option<Guid>> = pci::functions(root)
         .ok()?
@@ -42,7 +42,8 @@ pub fn list_function_guids(root: &Root) -> Option<BTreeMap<PciAddress, Option<Gu
         .filter(|function| function.physical_function.is_some())
         .map(|function| (function.address, None))
         .collect();
-    for device in infiniband::devices(root).ok()? {
+    // The GUID of a device that cannot be read is unknown, not zero.
+    for device in infiniband::devices(root).ok()?.into_iter().filter(|device| device.error.is_none()) {
         let guid = device.ports.first().and_then(|port| port.guid);
         if let Some(known) = device.pci.and_then(|pci| functions.get_mut(&pci)) {
             *known = Some(guid.unwrap_or(Guid::new(0)));

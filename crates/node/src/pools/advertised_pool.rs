@@ -1,6 +1,9 @@
 //! Assigns the devices of this node to pools. The result is advertised to the kubelet.
 
-use super::{DevicePool, DevicePoolKind, FunctionPool, PoolProblem};
+use super::{
+    DevicePool, DevicePoolKind, FunctionPool, PoolProblem,
+    unhealthy::{device_error, unhealthy_causes},
+};
 use crate::discover::{DeviceFile, DeviceFileRole, Inventory, InventoryFunction, InventoryRdmaDevice};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -129,6 +132,9 @@ impl<'a> AdvertisedPoolBuilder<'a> {
         if devices.is_empty() && claimed.is_empty() && !excluded.is_empty() {
             self.add_problem(pool, "selectors", no_match_message(self.inventory, &excluded));
         }
+        for cause in unhealthy_causes(self.inventory, &devices) {
+            self.add_problem(pool, "", cause);
+        }
         self.advertised.insert(index, AdvertisedPool { pool: pool.clone(), devices, files: Vec::new() });
     }
 
@@ -137,7 +143,7 @@ impl<'a> AdvertisedPoolBuilder<'a> {
         let uplink = function.pf.as_ref().unwrap_or(&function.pci);
         AdvertisedDevice {
             id: function.pci.clone(),
-            healthy: (self.is_up)(uplink),
+            healthy: (self.is_up)(uplink) && device_error(self.inventory, &function.pci).is_none(),
             numa: function.numa.filter(|_| !exclude_topology),
             uplink: uplink.clone(),
             path: function.path.clone(),
@@ -146,12 +152,12 @@ impl<'a> AdvertisedPoolBuilder<'a> {
 
     fn add_whole_node_pool(&mut self, index: usize, pool: &Arc<DevicePool>, count: usize) {
         let rdma_devices: Vec<_> =
-            self.inventory.devices.iter().filter(|device| self.is_free(device)).collect();
+            self.inventory.devices.iter().filter(|device| self.is_usable(device)).collect();
         let taken: BTreeSet<_> = self
             .inventory
             .devices
             .iter()
-            .filter(|device| !self.is_free(device))
+            .filter(|device| !self.is_usable(device))
             .filter_map(InventoryRdmaDevice::uverbs)
             .collect();
         let verbs = self.inventory.verbs.iter().filter(|path| !taken.contains(path.as_path()));
@@ -159,6 +165,15 @@ impl<'a> AdvertisedPoolBuilder<'a> {
             verbs.map(|path| DeviceFile { path: path.clone(), role: DeviceFileRole::Verbs }).collect();
         files.extend(rdma_devices.iter().flat_map(|device| management_files(device, pool)));
         let any = !rdma_devices.is_empty() || !files.is_empty();
+        for device in &self.inventory.devices {
+            if let Some(error) = &device.error {
+                self.add_problem(
+                    pool,
+                    "",
+                    format!("{} is left out: it cannot be read: {error}", device.name),
+                );
+            }
+        }
         let count = if any && !self.reject_exclusive_mode(pool) { count } else { 0 };
         let healthy = files.iter().any(|file| file.role == DeviceFileRole::Verbs);
         let name = pool.resource.name();
@@ -190,6 +205,14 @@ impl<'a> AdvertisedPoolBuilder<'a> {
                 .or_else(|| {
                     rdma_devices.iter().all(|d| d.uverbs().is_none()).then_some("missing uverbs file")
                 });
+            if let (None, Some((name, error))) = (reason, device_error(self.inventory, &function.pci)) {
+                self.add_problem(
+                    pool,
+                    "selectors",
+                    format!("{name} is left out: it cannot be read: {error}"),
+                );
+                continue;
+            }
             match reason {
                 Some(reason) => *excluded.entry(reason).or_default() += 1,
                 None => files.extend(rdma_devices.iter().flat_map(|device| container_files(device, pool))),
@@ -208,8 +231,9 @@ impl<'a> AdvertisedPoolBuilder<'a> {
             .insert(index, AdvertisedPool { pool: pool.clone(), devices: devices.collect(), files });
     }
 
-    fn is_free(&self, device: &InventoryRdmaDevice) -> bool {
-        device.pci.as_deref().is_none_or(|pci| !self.owners.contains_key(pci))
+    /// Whether a whole-node device may contain `device`: no other pool or pod owns it, and it can be read.
+    fn is_usable(&self, device: &InventoryRdmaDevice) -> bool {
+        device.error.is_none() && device.pci.as_deref().is_none_or(|pci| !self.owners.contains_key(pci))
     }
 
     /// Returns `true` and reports a problem if RDMA devices are in exclusive mode, in which a container cannot use

@@ -23,6 +23,7 @@ mod shared_plugin;
 mod sriov_plugin;
 #[cfg(test)]
 mod tests;
+mod unhealthy;
 
 pub(crate) use advertised_pool::container_files;
 pub use advertised_pool::{AdvertisedDevice, AdvertisedPool, build_advertised_pools};

@@ -1,9 +1,9 @@
-//! Problems in the pool configuration.
+//! Problems with pools: invalid configuration and unhealthy devices.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A problem that the author of the configuration must fix.
+/// A problem that an administrator must fix, in the configuration or in the hardware.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolProblem {
