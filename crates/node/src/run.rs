@@ -89,6 +89,11 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         tasks.start("metrics", exporter.serve(address, stop.clone()));
     }
 
+    // Claim the GUIDs that pods request, and release them.
+    let claims = partition::GuidClaimClient::new(client.clone(), settings.node.clone());
+    let guids = Arc::new(partition::RequestedGuids::new(claims, host.clone()));
+    tasks.start_endless("GUID release", guids.clone().run_release_loop());
+
     // Configure adapters as this node's SriovNetworkNodeState requests.
     let configure = ConfiguratorInputs {
         hardware: host.clone(),
@@ -98,6 +103,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         namespace: settings.namespace.clone(),
         prefix: settings.devices.defaults.prefix.clone(),
         pods: pods.owners().clone(),
+        requested_guids: guids.clone(),
         device_plugins_dir: settings.kubelet().device_plugins_dir(),
         devices: devices.clone(),
         pools: policy_pools_sender,
@@ -118,9 +124,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         "NodePartitions writer",
         node_partitions.clone().run_writer(host.clone(), settings.root.clone()),
     );
-    let claims = partition::GuidClaimClient::new(client.clone(), settings.node.clone());
-    let guids = Arc::new(partition::RequestedGuids::new(claims, host.clone()));
-    tasks.start_endless("GUID release", guids.clone().run_release_loop());
     let membership = Arc::new(partition::NodePartitionMembership::new(
         node_partitions,
         host.clone(),

@@ -2,8 +2,9 @@
 //! pass plans the remaining changes.
 
 use super::{
-    due::{AdapterChanges, VfChanges, VfDriver},
+    due::AdapterChanges,
     record::OriginalStateStore,
+    vf_plan::{VfChanges, VfDriver},
 };
 use crate::Error;
 use ferroband_kernel::{

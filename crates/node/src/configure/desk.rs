@@ -2,19 +2,21 @@
 //! for seconds, so they must not run on a thread of the async runtime.
 
 use super::{
-    GuidSource, ObservedAdapter, ObservedNode,
+    GuidFile, GuidSource, ObservedAdapter, ObservedNode, PassGuids,
     apply::apply,
     due::{AdapterChanges, plan_changes},
-    held::{self, holders_of},
+    held::{self, DeferredVfChange, RunningHolders, holders_of},
     offer::ready_pools,
     record::OriginalStateStore,
     survey::observe_node,
     system::{MELLANOX, SystemChanges, apply_system_settings},
+    vf_plan::VfChanges,
     want::DesiredNodeConfig,
 };
 use crate::{
     Error,
     caches::PodOwner,
+    partition::GuidRequests,
     pools::{DevicePool, DevicePoolKind},
 };
 use ferroband_api::sriov::VfHolder;
@@ -40,6 +42,7 @@ pub struct Configurator {
     /// Records of how the adapters were configured before Ferroband changed them.
     pub original_states: OriginalStateStore,
     pub guids: Arc<dyn GuidSource>,
+    pub requested_guids: Arc<dyn GuidRequests>,
     /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
     pub pods: Arc<WatchCache<PodOwner>>,
@@ -55,9 +58,12 @@ pub struct ConfigurationPass {
     pub observed: ObservedNode,
     /// Changes that can be applied now, because no pod holds the affected functions.
     pub ready: BTreeMap<PciAddress, AdapterChanges>,
-    /// Pods that hold virtual functions which planned changes would disrupt. These changes are not in
-    /// `ready`.
+    /// Pods to be drained, because they hold virtual functions of an adapter that must be reset. These changes are
+    /// not in `ready`.
     pub holders: Vec<VfHolder>,
+    /// Changes to single functions that pods hold. No pod is drained for them. They are not in `ready` until the
+    /// function is free.
+    pub deferred: Vec<DeferredVfChange>,
     pub faults: Vec<Fault>,
     /// Descriptions of the settings that take effect only after a reboot, for messages.
     pub reboot: Vec<String>,
@@ -90,21 +96,21 @@ impl Configurator {
         let mut faults = desired.faults.clone();
         faults.append(&mut system_faults);
         let running_holders = self.running_holders();
-        let held: BTreeSet<PciAddress> = running_holders.iter().flatten().map(|(pci, _)| *pci).collect();
+        self.mark_requested_guids(&mut observed, running_holders.as_ref());
+        let guid_file = self.hardware.root().path(GuidFile::PATH);
+        let guids = PassGuids::read(&guid_file, self.guids.as_ref());
+        faults.extend(guids.guid_file_fault().cloned());
         let mut planned = BTreeMap::new();
+        let mut ready_vfs = BTreeSet::new();
         for adapter in &observed.adapters {
             let (desired_adapter, original_state) =
                 (desired.adapters.get(&adapter.pci), original_states.get(&adapter.pci));
-            match plan_changes(desired_adapter, adapter, original_state, self.guids.as_ref(), &held) {
-                Ok(changes) if changes.is_empty() => {}
-                Ok(changes) => drop(planned.insert(adapter.pci, changes)),
-                // The missing functions need a firmware change. `apply_system_settings` has made it, or reported
-                // why not.
-                Err(_)
-                    if desired_adapter
-                        .is_some_and(|desired_adapter| desired_adapter.vf_count > adapter.total_vfs)
-                        && changes_firmware(desired, adapter) => {}
-                Err(fault) => faults.push(fault),
+            let can_change_firmware = changes_firmware(desired, adapter);
+            let plan = plan_changes(desired_adapter, adapter, original_state, &guids, can_change_firmware);
+            faults.extend(plan.faults);
+            ready_vfs.extend(plan.ready_vfs);
+            if !plan.changes.is_empty() {
+                planned.insert(adapter.pci, plan.changes);
             }
         }
         for pci in
@@ -119,7 +125,7 @@ impl Configurator {
         }
         let disrupted: BTreeSet<PciAddress> =
             planned.values().flat_map(|changes| &changes.disrupted_vfs).copied().collect();
-        let running_holders = match self.publish_pools(desired, &observed, &disrupted) {
+        let running_holders = match self.publish_pools(desired, &observed, &ready_vfs, &disrupted) {
             // A pod may have got one of the withdrawn functions at the last moment, so read the holders again.
             true => {
                 thread::sleep(WITHDRAW_DELAY);
@@ -127,22 +133,39 @@ impl Configurator {
             }
             false => running_holders,
         };
-        let busy = |changes: &AdapterChanges| match &running_holders {
-            _ if desired.skip_drain => false,
-            Some(running_holders) => {
-                changes.disrupted_vfs.iter().any(|pci| running_holders.contains_key(pci))
+        // If the kubelet's checkpoint cannot be read, every function may be held.
+        let is_held = |pci: PciAddress| running_holders.as_ref().is_none_or(|all| all.contains_key(&pci));
+        let mut pass = ConfigurationPass { observed, faults, reboot, ..ConfigurationPass::default() };
+        let mut drained = BTreeSet::new();
+        for (pci, mut changes) in planned {
+            let is_busy = changes.resets_adapter()
+                && !desired.skip_drain
+                && changes.disrupted_vfs.iter().any(|pci| is_held(*pci));
+            if is_busy {
+                drained.append(&mut changes.disrupted_vfs);
+                continue;
             }
-            None => !changes.disrupted_vfs.is_empty(),
-        };
-        let (waiting, ready): (BTreeMap<_, _>, _) =
-            planned.into_iter().partition(|(_, changes)| busy(changes));
-        let waiting: BTreeSet<PciAddress> =
-            waiting.values().flat_map(|changes| &changes.disrupted_vfs).copied().collect();
-        let holders = holders_of(&running_holders.unwrap_or_default(), &waiting);
-        Ok(ConfigurationPass { observed, ready, holders, faults, reboot })
+            let held = changes.take_held(is_held);
+            let defer = |vf: VfChanges| DeferredVfChange::new(&vf, running_holders.as_ref());
+            pass.deferred.extend(held.into_iter().map(defer));
+            if !changes.is_empty() {
+                pass.ready.insert(pci, changes);
+            }
+        }
+        pass.holders = holders_of(&running_holders.unwrap_or_default(), &drained);
+        Ok(pass)
     }
 
-    fn running_holders(&self) -> Option<BTreeMap<PciAddress, Vec<VfHolder>>> {
+    /// Marks the functions whose GUID was requested by the pod that holds them. Such a GUID is no difference.
+    fn mark_requested_guids(&self, observed: &mut ObservedNode, holders: Option<&RunningHolders>) {
+        for vf in observed.adapters.iter_mut().flat_map(|adapter| &mut adapter.vfs) {
+            let is_held = holders.is_none_or(|holders| holders.contains_key(&vf.pci));
+            let current = vf.current_guid().filter(|_| is_held);
+            vf.guid_requested = current.is_some_and(|guid| self.requested_guids.is_requested((vf.pci, guid)));
+        }
+    }
+
+    fn running_holders(&self) -> Option<RunningHolders> {
         held::read_holder_uids(&self.device_plugins_dir).map(|uids| held::running_holders(&uids, &self.pods))
     }
 
@@ -152,9 +175,10 @@ impl Configurator {
         &self,
         desired: &DesiredNodeConfig,
         observed: &ObservedNode,
+        ready_vfs: &BTreeSet<PciAddress>,
         disrupted: &BTreeSet<PciAddress>,
     ) -> bool {
-        let next = ready_pools(desired, observed, self.guids.as_ref(), disrupted, &self.prefix);
+        let next = ready_pools(desired, observed, ready_vfs, &self.prefix);
         let mut withdrawn = false;
         self.pools.send_if_modified(|published| {
             withdrawn = pool_addresses(published)

@@ -1,16 +1,14 @@
 //! Plans the changes to an adapter and its virtual functions. Does no I/O.
 
 use super::{
-    GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
+    ObservedAdapter, PfIdentity,
+    guids::PassGuids,
     record::AdapterOriginalState,
-    want::{DesiredAdapter, DesiredVfGroup},
+    vf_plan::{VfChanges, plan_vf, unreadable_fault},
+    want::DesiredAdapter,
 };
-use ferroband_kernel::rtnetlink::VfLinkState;
-use ferroband_model::{Fault, FaultCode, Guid, LinkLayer, PciAddress};
+use ferroband_model::{Fault, FaultCode, PciAddress};
 use std::collections::BTreeSet;
-
-/// Kernel drivers that let user-space programs access a function directly.
-const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "igb_uio", "uio_pci_generic"];
 
 /// Changes to an adapter, in the order in which they are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,49 +29,63 @@ pub struct AdapterChanges {
     pub disrupted_vfs: BTreeSet<PciAddress>,
 }
 
-/// Changes to a virtual function, in the order in which they are applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VfChanges {
-    pub pci: PciAddress,
-    pub index: u32,
-    /// Set this GUID before the driver binds.
-    pub guid: Option<Guid>,
-    /// Set the link state to auto, so that it follows the adapter's port.
-    pub set_link_auto: bool,
-    /// Unbind the current driver and bind this one.
-    pub rebind: Option<VfDriver>,
-    /// Set the MTU of an interface of the function. The tuple contains the interface name and the MTU.
-    pub mtu: Option<(String, u32)>,
-}
-
-/// The driver to bind to a virtual function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VfDriver {
-    /// The kernel's network driver.
-    Kernel,
-    Vfio,
-}
-
 impl AdapterChanges {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether the change removes all functions of the adapter, so that pods which hold one must be drained first.
+    pub fn resets_adapter(&self) -> bool {
+        self.vf_count.is_some()
+    }
+
+    /// Removes and returns the changes to individual functions for which `is_held` is true. A function in use is
+    /// never changed.
+    pub fn take_held(&mut self, is_held: impl Fn(PciAddress) -> bool) -> Vec<VfChanges> {
+        if self.resets_adapter() {
+            return Vec::new();
+        }
+        let (held, free) = std::mem::take(&mut self.vfs).into_iter().partition(|vf| is_held(vf.pci));
+        self.vfs = free;
+        self.disrupted_vfs.retain(|pci| !is_held(*pci));
+        held
+    }
 }
 
-/// Plans the changes to `adapter`. `desired` is `None` if no policy selects it, `original` is `None` if Ferroband
-/// has not changed it, and `held` are the functions that pods hold.
+/// The planned changes to an adapter, and what can be said about its functions before they are applied.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdapterPlan {
+    pub changes: AdapterChanges,
+    /// Functions whose driver and GUID are as desired, so that they may be advertised.
+    pub ready_vfs: BTreeSet<PciAddress>,
+    /// Why the adapter or some of its functions cannot be configured. The others are.
+    pub faults: Vec<Fault>,
+}
+
+/// Plans the changes to `adapter`. `desired` is `None` if no policy selects it, and `original` is `None` if Ferroband
+/// has not changed it. `can_change_firmware` is whether the link type and the maximum number of functions are set in
+/// the firmware, which reports its own faults.
 pub fn plan_changes(
     desired: Option<&DesiredAdapter>,
     adapter: &ObservedAdapter,
     original: Option<&AdapterOriginalState>,
-    guids: &dyn GuidSource,
-    held: &BTreeSet<PciAddress>,
-) -> Result<AdapterChanges, Fault> {
-    match (desired, original) {
+    guids: &PassGuids<'_>,
+    can_change_firmware: bool,
+) -> AdapterPlan {
+    match (desired, original, &adapter.error) {
         // No policy selects the adapter, and Ferroband has not changed it.
-        (None, None) => Ok(AdapterChanges::default()),
-        (None, Some(original)) => Ok(plan_restore(adapter, original)),
-        (Some(desired), _) => plan_desired(desired, adapter, original, guids, held),
+        (None, None, _) => AdapterPlan::default(),
+        // Without the adapter's GUID and link layer, the desired state of its functions is not known. The functions
+        // stay in their pools, where they are unhealthy.
+        (_, _, Some(error)) => {
+            let faults = vec![unreadable_fault(format!("adapter {}", adapter.pci), error)];
+            let bound = adapter.vfs.iter().filter(|vf| vf.driver.is_some());
+            AdapterPlan { faults, ready_vfs: bound.map(|vf| vf.pci).collect(), ..AdapterPlan::default() }
+        }
+        (None, Some(original), None) => {
+            AdapterPlan { changes: plan_restore(adapter, original), ..AdapterPlan::default() }
+        }
+        (Some(desired), _, None) => plan_desired(desired, adapter, original, guids, can_change_firmware),
     }
 }
 
@@ -101,113 +113,90 @@ fn plan_desired(
     desired: &DesiredAdapter,
     adapter: &ObservedAdapter,
     original: Option<&AdapterOriginalState>,
-    guids: &dyn GuidSource,
-    held: &BTreeSet<PciAddress>,
-) -> Result<AdapterChanges, Fault> {
-    let mut changes = AdapterChanges {
-        original_state: original
-            .is_none()
-            .then(|| AdapterOriginalState::capture(adapter, desired.externally_managed)),
-        ..AdapterChanges::default()
-    };
+    guids: &PassGuids<'_>,
+    can_change_firmware: bool,
+) -> AdapterPlan {
+    let mut plan = AdapterPlan::default();
+    // The original state is saved even if nothing else changes, because Ferroband manages the adapter from now on.
+    let captured =
+        original.is_none().then(|| AdapterOriginalState::capture(adapter, desired.externally_managed));
+    plan.changes.original_state.clone_from(&captured);
+    if let Some(fault) = link_type_fault(desired, adapter) {
+        // The functions of a port with the wrong link type are useless, and a reboot removes them.
+        plan.faults.extend((!can_change_firmware || desired.externally_managed).then_some(fault));
+        return plan;
+    }
     let current_count = vf_count(adapter);
     if desired.externally_managed {
-        check_external(desired, adapter, current_count)?;
+        plan.faults.extend(check_external(desired, adapter, current_count));
+    } else if desired.vf_count > adapter.total_vfs {
+        plan.faults.extend((!can_change_firmware).then(|| too_many_vfs_fault(desired, adapter)));
     } else if desired.vf_count > current_count {
-        if desired.vf_count > adapter.total_vfs {
-            return Err(too_many_vfs_fault(desired, adapter));
-        }
-        changes.vf_count = Some(desired.vf_count);
-        changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
+        plan.changes.vf_count = Some(desired.vf_count);
+        plan.changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
         // The functions will be recreated. The next round configures them.
-        return Ok(changes);
+        return plan;
     }
+    plan_vfs(desired, adapter, original.or(captured.as_ref()), guids, &mut plan);
+    if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
+        // The MTU is never lowered, because an administrator may have set a higher one.
+        plan.changes.mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
+        plan.changes.up = (!interface.up).then_some(true);
+    }
+    plan
+}
+
+fn plan_vfs(
+    desired: &DesiredAdapter,
+    adapter: &ObservedAdapter,
+    original: Option<&AdapterOriginalState>,
+    guids: &PassGuids<'_>,
+    plan: &mut AdapterPlan,
+) {
     let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
+    let mut faults = Vec::new();
     for vf in &adapter.vfs {
         let Some(group) = desired.groups.iter().find(|group| group.vf_range.contains(&vf.index)) else {
             continue;
         };
-        let vf_changes = plan_vf(desired, adapter, vf, group, || guids.guid(pf, vf.index))?;
-        // The workload of a pod may unbind the driver of its function for a moment. That is no reason to drain the
-        // pod.
-        if let Some(vf_changes) = vf_changes
-            && !(held.contains(&vf.pci) && vf.driver.is_none())
-        {
-            if vf_changes.rebind.is_some() || vf_changes.guid.is_some() {
-                changes.disrupted_vfs.insert(vf.pci);
+        let adopted = original.and_then(|original| original.guids.get(&vf.index).copied());
+        let guid = || guids.guid(pf, vf.index, adopted, vf.current_guid());
+        match plan_vf(desired, adapter, vf, group, guid) {
+            Ok(Some(vf_changes)) => {
+                if vf_changes.is_disruptive() {
+                    plan.changes.disrupted_vfs.insert(vf.pci);
+                } else {
+                    plan.ready_vfs.insert(vf.pci);
+                }
+                plan.changes.vfs.push(vf_changes);
             }
-            changes.vfs.push(vf_changes);
+            Ok(None) => drop(plan.ready_vfs.insert(vf.pci)),
+            Err(fault) => {
+                // A function that cannot be read stays in its pool, where it is unhealthy.
+                plan.ready_vfs.extend((vf.error.is_some() && vf.driver.is_some()).then_some(vf.pci));
+                faults.push((vf.index, fault));
+            }
         }
     }
-    if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
-        // The MTU is never lowered, because an administrator may have set a higher one.
-        changes.mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
-        changes.up = (!interface.up).then_some(true);
-    }
-    // The original state is saved even if nothing else changes, because Ferroband manages the adapter from now on.
-    Ok(changes)
+    plan.faults.extend(merge_vf_faults(adapter.pci, faults));
 }
 
-/// Plans the changes to one function. Returns `None` if it is configured as desired. `guid` returns its desired
-/// GUID.
-fn plan_vf(
-    desired: &DesiredAdapter,
-    adapter: &ObservedAdapter,
-    vf: &ObservedFunction,
-    group: &DesiredVfGroup,
-    guid: impl FnOnce() -> Result<Guid, Fault>,
-) -> Result<Option<VfChanges>, Fault> {
-    let mut changes =
-        VfChanges { pci: vf.pci, index: vf.index, guid: None, set_link_auto: false, rebind: None, mtu: None };
-    let bound = vf.driver.as_deref();
-    if group.vfio {
-        if bound != Some("vfio-pci") {
-            if !vf.has_iommu_group && vf.driver.is_some() {
-                return Err(no_iommu_fault(vf.pci));
-            }
-            changes.rebind = Some(VfDriver::Vfio);
+/// Merges the faults of functions that have the same remedy, because a GUID range that is too small affects many
+/// functions. The merged fault has the cause of the first function and the numbers of all.
+fn merge_vf_faults(pf: PciAddress, faults: Vec<(u32, Fault)>) -> Vec<Fault> {
+    let mut merged: Vec<(Vec<String>, Fault)> = Vec::new();
+    for (index, fault) in faults {
+        let same = |other: &Fault| (other.code, &other.remedy) == (fault.code, &fault.remedy);
+        match merged.iter_mut().find(|(_, other)| same(other)) {
+            Some((indexes, _)) => indexes.push(index.to_string()),
+            None => merged.push((vec![index.to_string()], fault)),
         }
-        return Ok(changes.rebind.is_some().then_some(changes));
     }
-    if bound.is_none_or(|driver| USER_SPACE_DRIVERS.contains(&driver)) {
-        changes.rebind = Some(VfDriver::Kernel);
-    }
-    if desired.link_layer.or(adapter.link_layer) == Some(LinkLayer::InfiniBand)
-        && adapter.link_layer == Some(LinkLayer::InfiniBand)
-    {
-        let assigned = vf.assigned.and_then(|(guid, _)| guid);
-        // While the RDMA device is in a pod, only the GUID assigned through the adapter is visible.
-        let current = vf.guid.or(assigned).filter(|guid| !guid.is_unset());
-        if !(desired.externally_managed && current.is_some()) {
-            let desired_guid = guid()?;
-            // `assigned` is `None` if the adapter has no interface. Then only the GUID of the RDMA device is
-            // compared.
-            if current != Some(desired_guid) || assigned.is_some_and(|assigned| assigned != desired_guid) {
-                changes.guid = Some(desired_guid);
-                changes.rebind = Some(VfDriver::Kernel);
-            }
-        }
-        changes.set_link_auto =
-            changes.guid.is_some() && vf.assigned.is_some_and(|(_, state)| state != Some(VfLinkState::Auto));
-    }
-    let mtu = group.mtu.zip(vf.interface.as_ref()).filter(|(mtu, (_, current))| mtu != current);
-    changes.mtu = mtu.map(|(mtu, (name, _))| (name.clone(), mtu));
-    let matches = changes.guid.is_none() && changes.rebind.is_none() && changes.mtu.is_none();
-    Ok((!matches).then_some(changes))
-}
-
-/// Whether the driver and the GUID of a function are as desired, so that it may be advertised.
-pub fn is_vf_ready(
-    desired: &DesiredAdapter,
-    adapter: &ObservedAdapter,
-    vf: &ObservedFunction,
-    group: &DesiredVfGroup,
-    guids: &dyn GuidSource,
-) -> bool {
-    let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
-    let changes = plan_vf(desired, adapter, vf, group, || guids.guid(pf, vf.index));
-    changes
-        .is_ok_and(|changes| changes.is_none_or(|changes| changes.rebind.is_none() && changes.guid.is_none()))
+    let fault = |(indexes, fault): (Vec<String>, Fault)| {
+        let thing = format!("virtual functions {} of adapter {pf}", indexes.join(", "));
+        Fault::new(fault.code, thing, format!("{}: {}", fault.what, fault.cause), fault.remedy)
+    };
+    merged.into_iter().map(fault).collect()
 }
 
 fn vf_count(adapter: &ObservedAdapter) -> u16 {
@@ -226,20 +215,20 @@ fn too_many_vfs_fault(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Fa
     )
 }
 
-fn no_iommu_fault(pci: PciAddress) -> Fault {
-    Fault::new(
-        FaultCode::KernelRefused,
-        format!("virtual function {pci}"),
-        "the function has no IOMMU group, so vfio-pci cannot bind it",
-        "enable the IOMMU in the BIOS, and with intel_iommu=on or iommu=pt on the kernel command line",
-    )
+/// Returns a fault if the port has another link type than requested.
+fn link_type_fault(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Option<Fault> {
+    let (requested, current) = desired.link_layer.zip(adapter.link_layer)?;
+    let remedy = if desired.externally_managed {
+        "the adapter is externallyManaged: configure it by other means, or change the policy"
+    } else {
+        "set LINK_TYPE in the adapter's firmware and reboot the node, or change linkType in the policy"
+    };
+    let cause = format!("link type {requested} requested, but the port is {current}");
+    (requested != current)
+        .then(|| Fault::new(FaultCode::InvalidConfig, format!("adapter {}", adapter.pci), cause, remedy))
 }
 
-fn check_external(
-    desired: &DesiredAdapter,
-    adapter: &ObservedAdapter,
-    current_count: u16,
-) -> Result<(), Fault> {
+fn check_external(desired: &DesiredAdapter, adapter: &ObservedAdapter, current_count: u16) -> Option<Fault> {
     let fault = |cause: String| {
         Fault::new(
             FaultCode::InvalidConfig,
@@ -249,20 +238,12 @@ fn check_external(
         )
     };
     if desired.vf_count > current_count {
-        return Err(fault(format!(
+        return Some(fault(format!(
             "{} virtual functions requested, but the adapter has {current_count}",
             desired.vf_count
         )));
     }
-    if let (Some(mtu), Some(interface)) = (desired.mtu, &adapter.interface)
-        && mtu > interface.mtu
-    {
-        return Err(fault(format!("MTU {mtu} requested, but the interface has {}", interface.mtu)));
-    }
-    if let (Some(requested), Some(link)) = (desired.link_layer, adapter.link_layer)
-        && requested != link
-    {
-        return Err(fault(format!("link type {requested} requested, but the port is {link}")));
-    }
-    Ok(())
+    let (mtu, interface) = desired.mtu.zip(adapter.interface.as_ref())?;
+    (mtu > interface.mtu)
+        .then(|| fault(format!("MTU {mtu} requested, but the interface has {}", interface.mtu)))
 }

@@ -1,13 +1,23 @@
 //! Sources of GUIDs for virtual functions.
+//!
+//! ```text
+//! GUID file ──▶ GUID found at take-over ──▶ derived from cluster, adapter and VF index
+//!                                       or claimed from the administrator's range
+//! ```
 
+use super::GuidFile;
 use crate::partition::GuidClaimClient;
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
 use ferroband_partition::ClusterSlice;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+
+/// After a claim failed because the API server is unavailable, no other claim is tried for this time. Otherwise
+/// every function of the node would wait for its own timeout.
+const CLAIM_PAUSE: Duration = Duration::from_secs(5);
 
 /// Identifies the physical function whose virtual functions get GUIDs. `guid` is absent if the adapter has no RDMA
 /// device or its GUID is not set.
@@ -20,25 +30,58 @@ pub struct PfIdentity {
 /// Assigns GUIDs to virtual functions. A function always gets the same GUID, also after recreation, because the
 /// subnet manager identifies partition members by it.
 pub trait GuidSource: Send + Sync {
-    fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault>;
+    /// Returns the GUID of a function. `adopted` is the GUID with which it was found at take-over.
+    fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault>;
 }
 
-/// Derives GUIDs from the cluster, the adapter's GUID and the VF index. If the operator's GUID file exists, GUIDs
-/// are taken from the file instead.
+/// The GUIDs of one configuration pass. The GUID file is read once per pass, so a changed file takes effect without
+/// a restart.
+pub struct PassGuids<'a> {
+    guid_file: Result<Option<GuidFile>, Fault>,
+    source: &'a dyn GuidSource,
+}
+
+impl<'a> PassGuids<'a> {
+    /// Reads the GUID file at `path`, which need not exist.
+    pub fn read(path: &Path, source: &'a dyn GuidSource) -> Self {
+        Self { guid_file: GuidFile::read(path), source }
+    }
+
+    /// The error of the GUID file, if it cannot be read.
+    pub fn guid_file_fault(&self) -> Option<&Fault> {
+        self.guid_file.as_ref().err()
+    }
+
+    /// Returns the desired GUID of a function. `adopted` is the GUID with which it was found at take-over, `current`
+    /// the one that it has now. While the GUID file is invalid, functions keep their GUIDs.
+    pub fn guid(
+        &self,
+        pf: PfIdentity,
+        vf: u32,
+        adopted: Option<Guid>,
+        current: Option<Guid>,
+    ) -> Result<Guid, Fault> {
+        match &self.guid_file {
+            Ok(None) => self.source.guid(pf, vf, adopted),
+            Ok(Some(guid_file)) => guid_file.guid(pf, vf).or_else(|fault| adopted.ok_or(fault)),
+            Err(fault) => current.ok_or_else(|| fault.clone()),
+        }
+    }
+}
+
+/// Derives GUIDs from the cluster, the adapter's GUID and the VF index.
 #[derive(Clone, Debug, Default)]
 pub struct DerivedGuids {
     /// Cluster UID, which distinguishes this cluster from others on the same fabric.
     pub cluster: String,
     /// Node name, used for adapters without a GUID.
     pub node: String,
-    /// GUID file, which takes precedence over derived GUIDs. `None` if it does not exist.
-    pub guid_file: Option<GuidFile>,
 }
 
 impl GuidSource for DerivedGuids {
-    fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        if let Some(guid_file) = &self.guid_file {
-            return guid_file.guid(pf, vf);
+    fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault> {
+        if let Some(adopted) = adopted {
+            return Ok(adopted);
         }
         let pf_name = match pf.guid {
             Some(guid) => guid.to_string(),
@@ -48,42 +91,64 @@ impl GuidSource for DerivedGuids {
     }
 }
 
-/// Claims one GUID per function from the administrator's GUID range, and keeps it for that function. If the
-/// operator's GUID file exists, GUIDs are taken from the file instead.
+/// Claims one GUID per function from the administrator's GUID range, and keeps it for that function.
 pub struct PooledGuids {
     claims: GuidClaimClient,
     slice: ClusterSlice,
-    guid_file: Option<GuidFile>,
     runtime: Handle,
+    claimed: Mutex<ClaimedGuids>,
+}
+
+#[derive(Default)]
+struct ClaimedGuids {
     /// GUIDs claimed so far by adapter and VF index, so that each function needs only one API call.
-    claimed: Mutex<BTreeMap<(PciAddress, u32), Guid>>,
+    guids: BTreeMap<(PciAddress, u32), Guid>,
+    /// Time and fault of the last claim that failed because the API server is unavailable.
+    unavailable: Option<(Instant, Fault)>,
 }
 
 impl PooledGuids {
-    /// Creates a source that claims GUIDs from `slice`, unless there is a GUID file. `runtime` runs the API calls.
-    pub fn new(
-        claims: GuidClaimClient,
-        slice: ClusterSlice,
-        guid_file: Option<GuidFile>,
-        runtime: Handle,
-    ) -> Self {
-        Self { claims, slice, guid_file, runtime, claimed: Mutex::default() }
+    /// Creates a source that claims GUIDs from `slice`. `runtime` runs the API calls.
+    pub fn new(claims: GuidClaimClient, slice: ClusterSlice, runtime: Handle) -> Self {
+        Self { claims, slice, runtime, claimed: Mutex::default() }
+    }
+
+    fn claim(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault> {
+        let device = format!("{}/{vf}", pf.pci);
+        self.runtime.block_on(async {
+            match adopted {
+                // A GUID outside the range cannot collide with one of the range.
+                Some(adopted) if !self.slice.range.contains(adopted) => Ok(adopted),
+                Some(adopted) if self.claims.claim_found_guid(&self.slice, &device, adopted).await? => {
+                    Ok(adopted)
+                }
+                // Another function has claimed the GUID.
+                _ => self.claims.claim_own_guid(&self.slice, &device).await,
+            }
+        })
     }
 }
 
 impl GuidSource for PooledGuids {
-    fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        if let Some(guid_file) = &self.guid_file {
-            return guid_file.guid(pf, vf);
-        }
+    fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault> {
         let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(guid) = claimed.get(&(pf.pci, vf)) {
+        if let Some(guid) = claimed.guids.get(&(pf.pci, vf)) {
             return Ok(*guid);
         }
-        let guid =
-            self.runtime.block_on(self.claims.claim_own_guid(&self.slice, &format!("{}/{vf}", pf.pci)))?;
-        claimed.insert((pf.pci, vf), guid);
-        Ok(guid)
+        if let Some((at, fault)) = &claimed.unavailable
+            && at.elapsed() < CLAIM_PAUSE
+        {
+            return Err(fault.clone());
+        }
+        let result = self.claim(pf, vf, adopted);
+        match &result {
+            Ok(guid) => drop(claimed.guids.insert((pf.pci, vf), *guid)),
+            Err(fault) if fault.code == FaultCode::ApiUnavailable => {
+                claimed.unavailable = Some((Instant::now(), fault.clone()));
+            }
+            Err(_) => {}
+        }
+        result
     }
 }
 
@@ -98,98 +163,4 @@ fn derive_guid(text: &str) -> Guid {
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;
     Guid::new(0x02 << 56 | mixed & 0x00ff_ffff_ffff_ffff)
-}
-
-/// The GUID file of the SR-IOV operator, `/etc/sriov-operator/infiniband/guids`. It has a list or a range of GUIDs
-/// per adapter.
-#[derive(Clone, Debug, Default)]
-pub struct GuidFile(BTreeMap<GuidFileKey, GuidFileRange>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum GuidFileKey {
-    Pci(PciAddress),
-    Guid(Guid),
-}
-
-#[derive(Clone, Debug)]
-enum GuidFileRange {
-    List(Vec<Guid>),
-    Span(Guid, Guid),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct GuidFileEntry {
-    pci_address: Option<PciAddress>,
-    pf_guid: Option<Guid>,
-    guids: Option<Vec<Guid>>,
-    guids_range: Option<GuidFileEnds>,
-}
-
-#[derive(Deserialize)]
-struct GuidFileEnds {
-    start: Guid,
-    end: Guid,
-}
-
-impl GuidFile {
-    /// Path of the file relative to the root directory.
-    pub const PATH: &'static str = "etc/sriov-operator/infiniband/guids";
-
-    /// Reads the file; `None` if it does not exist.
-    pub fn read(path: &Path) -> Result<Option<Self>, Fault> {
-        match std::fs::read_to_string(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(guid_file_fault(path, e.to_string())),
-            Ok(text) => Self::parse(&text).map(Some).map_err(|cause| guid_file_fault(path, cause)),
-        }
-    }
-
-    /// Parses the JSON content of the file. An error names the entry and what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let entries: Vec<GuidFileEntry> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let mut guid_file = Self::default();
-        for (position, entry) in entries.into_iter().enumerate() {
-            let key = match (entry.pci_address, entry.pf_guid) {
-                (Some(pci), None) => GuidFileKey::Pci(pci),
-                (None, Some(guid)) => GuidFileKey::Guid(guid),
-                _ => return Err(format!("[{position}]: exactly one of pciAddress and pfGuid is required")),
-            };
-            let range = match (entry.guids, entry.guids_range) {
-                (Some(guids), None) => GuidFileRange::List(guids),
-                (None, Some(GuidFileEnds { start, end })) if start <= end => GuidFileRange::Span(start, end),
-                (None, Some(_)) => return Err(format!("[{position}].guidsRange: start is after end")),
-                _ => return Err(format!("[{position}]: exactly one of guids and guidsRange is required")),
-            };
-            if guid_file.0.insert(key, range).is_some() {
-                return Err(format!("[{position}]: duplicate entry for this adapter"));
-            }
-        }
-        Ok(guid_file)
-    }
-
-    fn guid(&self, pf: PfIdentity, vf: u32) -> Result<Guid, Fault> {
-        let by_guid = pf.guid.and_then(|guid| self.0.get(&GuidFileKey::Guid(guid)));
-        let range = self.0.get(&GuidFileKey::Pci(pf.pci)).or(by_guid);
-        let path = Path::new("/").join(Self::PATH);
-        let Some(range) = range else {
-            return Err(guid_file_fault(&path, format!("no guid pool for pci address {}", pf.pci)));
-        };
-        let guid = match range {
-            GuidFileRange::List(guids) => guids.get(vf as usize).copied(),
-            GuidFileRange::Span(start, end) => {
-                start.value().checked_add(u64::from(vf)).map(Guid::new).filter(|guid| guid <= end)
-            }
-        };
-        guid.ok_or_else(|| guid_file_fault(&path, format!("no GUID for virtual function {vf} of {}", pf.pci)))
-    }
-}
-
-fn guid_file_fault(path: &Path, cause: String) -> Fault {
-    Fault::new(
-        FaultCode::InvalidConfig,
-        format!("GUID file {}", path.display()),
-        cause,
-        "correct the file, or remove it so that Ferroband assigns the GUIDs",
-    )
 }

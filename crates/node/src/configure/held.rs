@@ -1,17 +1,22 @@
 //! Finds the pods that hold virtual functions. These are the pods in the kubelet's checkpoint that still
 //! exist.
 
+use super::VfChanges;
 use crate::{advertise, caches::PodOwner};
 use ferroband_api::sriov::VfHolder;
 use ferroband_daemon::watch_cache::WatchCache;
 use ferroband_model::PciAddress;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     path::Path,
 };
 
 /// UIDs of the pods that hold each function.
 pub type HolderUids = BTreeMap<PciAddress, BTreeSet<String>>;
+
+/// Pods that hold a virtual function, by PCI address.
+pub type RunningHolders = BTreeMap<PciAddress, Vec<VfHolder>>;
 
 /// Reads the kubelet's checkpoint in the device plugin directory `dir`. Returns `None` if it exists but
 /// cannot be parsed.
@@ -33,13 +38,10 @@ pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
 
 /// Returns the holders of each function, limited to pods that still exist. The kubelet removes finished pods from
 /// its checkpoint only at the next allocation.
-pub fn running_holders(
-    uids: &HolderUids,
-    pods: &WatchCache<PodOwner>,
-) -> BTreeMap<PciAddress, Vec<VfHolder>> {
+pub fn running_holders(uids: &HolderUids, pods: &WatchCache<PodOwner>) -> RunningHolders {
     let pod_names: BTreeMap<String, (String, String)> =
         pods.list().into_iter().map(|(name, pod)| (pod.uid.clone(), name)).collect();
-    let mut holders: BTreeMap<PciAddress, Vec<VfHolder>> = BTreeMap::new();
+    let mut holders = RunningHolders::new();
     for (pci, uids) in uids {
         for uid in uids {
             let Some((namespace, name)) = pod_names.get(uid) else { continue };
@@ -56,10 +58,7 @@ pub fn running_holders(
 
 /// Returns the pods that hold at least one of `functions`. Each pod is listed once, with all of these
 /// functions that it holds.
-pub fn holders_of(
-    holders: &BTreeMap<PciAddress, Vec<VfHolder>>,
-    functions: &BTreeSet<PciAddress>,
-) -> Vec<VfHolder> {
+pub fn holders_of(holders: &RunningHolders, functions: &BTreeSet<PciAddress>) -> Vec<VfHolder> {
     let mut all: BTreeMap<String, VfHolder> = BTreeMap::new();
     for holder in holders.iter().filter(|(pci, _)| functions.contains(pci)).flat_map(|(_, holders)| holders) {
         match all.get_mut(&holder.uid) {
@@ -70,4 +69,29 @@ pub fn holders_of(
     let mut all: Vec<_> = all.into_values().collect();
     all.sort();
     all
+}
+
+/// A change that is applied when no pod holds the function any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredVfChange {
+    pub pci: PciAddress,
+    /// What is changed, for messages.
+    pub change: String,
+    /// The pods that hold the function. Empty if the kubelet's checkpoint cannot be read.
+    pub holders: Vec<VfHolder>,
+}
+
+impl DeferredVfChange {
+    pub fn new(vf: &VfChanges, holders: Option<&RunningHolders>) -> Self {
+        let holders = holders.and_then(|holders| holders.get(&vf.pci)).cloned().unwrap_or_default();
+        Self { pci: vf.pci, change: vf.to_string(), holders }
+    }
+}
+
+impl fmt::Display for DeferredVfChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pods: Vec<_> = self.holders.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        let pods = if pods.is_empty() { "an unknown pod".to_owned() } else { pods.join(", ") };
+        write!(f, "{} ({}; held by {pods})", self.pci, self.change)
+    }
 }

@@ -1,27 +1,31 @@
 //! Reconciles the node with its SriovNetworkNodeState.
 
 use super::{
-    ConfigurationPass, Configurator, GuidSource,
-    guids::{DerivedGuids, GuidFile, PooledGuids},
+    ConfigurationPass, Configurator, DeferredVfChange, GuidSource,
+    drain_request::{drain_annotations, next_drain_request},
+    guids::{DerivedGuids, PooledGuids},
     object::NodeStateObject,
     reboot::{RebootLog, RebootStatus},
     record::OriginalStateStore,
+    status::{Progress, build_status, deferred_message, is_urgent},
     want::DesiredNodeConfig,
 };
 use crate::{
-    Error, advertise::DeviceState, caches::PodOwner, error::error_chain, partition::GuidClaimClient,
+    Error,
+    advertise::DeviceState,
+    caches::PodOwner,
+    error::error_chain,
+    partition::{GuidClaimClient, RequestedGuids},
     pools::DevicePool,
 };
 use ferroband_api::sriov::{
-    CURRENT_STATE, DESIRED_STATE, DRAIN_COMPLETE, DRAIN_REQUIRED, FAILED, IDLE, IN_PROGRESS, REBOOT_REQUIRED,
-    SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
+    DRAIN_COMPLETE, DRAIN_REQUIRED, IDLE, REBOOT_REQUIRED, SriovNetworkNodeState, SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::{condition, tasks::TaskSet, watch_cache::WatchCache};
+use ferroband_daemon::{tasks::TaskSet, watch_cache::WatchCache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
 use ferroband_partition::{ClusterSlice, GuidRange};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Client, ResourceExt};
+use kube::Client;
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -53,6 +57,8 @@ pub struct ConfiguratorInputs {
     /// Prefix of the resource names of policies, for example `openshift.io`.
     pub prefix: String,
     pub pods: Arc<WatchCache<PodOwner>>,
+    /// The GUIDs that pods requested for their functions.
+    pub requested_guids: Arc<RequestedGuids>,
     /// The kubelet's device plugin directory, which contains its checkpoint.
     pub device_plugins_dir: PathBuf,
     /// The hardware inventory and pools of this node. A changed inventory starts a configuration pass.
@@ -77,6 +83,7 @@ pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>
             firmware: inputs.firmware,
             original_states,
             guids,
+            requested_guids: inputs.requested_guids.clone(),
             device_plugins_dir: inputs.device_plugins_dir,
             pods: inputs.pods.clone(),
             pools: inputs.pools,
@@ -84,16 +91,20 @@ pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>
         });
         object.cache().wait_synced().await;
         inputs.pods.wait_synced().await;
+        inputs.requested_guids.wait_loaded().await;
+        let mut pod_changes = inputs.pods.changes();
         let mut reconciler = NodeStateReconciler {
             object,
             configurator,
             reboots,
             backoff: MIN_BACKOFF,
             last_error: String::new(),
+            deferred: Vec::new(),
             last_written: None,
         };
         let mut inventory = devices.borrow_and_update().inventory.clone();
         loop {
+            pod_changes.mark_unchanged();
             let next = reconciler.reconcile().await;
             let timer = time::sleep(next);
             tokio::pin!(timer);
@@ -101,6 +112,10 @@ pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>
                 tokio::select! {
                     () = &mut timer => break,
                     changed = changes.changed() => if changed.is_ok() { break },
+                    // A pod may have released a function for which a change waits.
+                    changed = pod_changes.changed(), if !reconciler.deferred.is_empty() => {
+                        if changed.is_ok() { break }
+                    }
                     changed = devices.changed() => {
                         let now = devices.borrow_and_update().inventory.clone();
                         if changed.is_ok() && now != std::mem::replace(&mut inventory, now.clone()) {
@@ -131,22 +146,13 @@ async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
         }
         time::sleep(MIN_BACKOFF).await;
     };
-    let path = inputs.hardware.root().path(GuidFile::PATH);
-    let guid_file = match GuidFile::read(&path) {
-        Ok(guid_file) => guid_file,
-        Err(fault) => {
-            warn!(%fault, "invalid GUID file, no GUIDs are assigned");
-            // With an empty GUID file, every request for a GUID fails with a fault that names the file.
-            Some(GuidFile::default())
-        }
-    };
     // Derived GUIDs are spread over the full default range of ib-kubernetes, so collisions are unlikely. In a
     // smaller range, GUIDs must be claimed.
     if range == GuidRange::DEFAULT {
-        Arc::new(DerivedGuids { cluster, node: inputs.node.clone(), guid_file })
+        Arc::new(DerivedGuids { cluster, node: inputs.node.clone() })
     } else {
         info!(first = %range.first, last = %range.last, "assigning GUIDs from the configured range");
-        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), guid_file, Handle::current()))
+        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), Handle::current()))
     }
 }
 
@@ -156,6 +162,8 @@ struct NodeStateReconciler {
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
+    /// The deferred changes that were logged last.
+    deferred: Vec<DeferredVfChange>,
     /// Time and content of the last status update; `None` before the first update.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
@@ -197,23 +205,31 @@ impl NodeStateReconciler {
             if pass.ready.is_empty() || !failures.is_empty() {
                 break;
             }
-            self.write_status(&state, &pass, &[], true).await?;
+            self.write_status(&state, &pass, &[], &Progress::Applying).await?;
             let (configurator, previous) = (self.configurator.clone(), pass);
             failures = blocking(move || Ok(configurator.apply_ready(&previous))).await?;
             pass = self.prepare(&desired).await?;
         }
-        let rebooting = self.request_reboot(&state, &desired, &pass, &mut failures)?;
-        let retry_in = self.write_status(&state, &pass, &failures, rebooting).await?;
-        let desired_state = match (rebooting, pass.holders.is_empty()) {
-            (true, _) => REBOOT_REQUIRED,
-            (false, true) => IDLE,
-            (false, false) => DRAIN_REQUIRED,
+        self.log_deferred(&pass);
+        let progress = self.request_reboot(&state, &desired, &pass, &mut failures)?;
+        let retry_in = self.write_status(&state, &pass, &failures, &progress).await?;
+        let request = match (&progress, pass.holders.is_empty()) {
+            (Progress::Applying, _) => REBOOT_REQUIRED,
+            (_, true) => IDLE,
+            (_, false) => DRAIN_REQUIRED,
         };
-        if state.annotations().get(DESIRED_STATE).map(String::as_str) != Some(desired_state) {
-            info!(desired_state, holders = pass.holders.len(), "changing the desired-state annotation");
-            self.object.set_desired_state(desired_state).await?;
+        let (current_request, drain_state) = drain_annotations(&state);
+        let next_request = next_drain_request(request, current_request, drain_state);
+        if current_request != Some(next_request) {
+            info!(
+                desired_state = next_request,
+                holders = pass.holders.len(),
+                "changing the desired-state annotation"
+            );
+            self.object.set_desired_state(next_request).await?;
         }
-        if !failures.is_empty() || !pass.faults.is_empty() {
+        if !failures.is_empty() || !pass.faults.is_empty() || matches!(progress, Progress::RebootRequired(_))
+        {
             return Ok(self.next_backoff());
         }
         self.backoff = MIN_BACKOFF;
@@ -224,17 +240,27 @@ impl NodeStateReconciler {
         })
     }
 
-    /// Reboots the node if a change needs a reboot, the policy allows reboots and the node is drained.
-    /// Returns whether a reboot is pending. If no reboot is possible, adds a fault to `failures`.
+    /// Logs the changes that wait for a pod, whenever they change.
+    fn log_deferred(&mut self, pass: &ConfigurationPass) {
+        if pass.deferred != self.deferred {
+            self.deferred.clone_from(&pass.deferred);
+            if !self.deferred.is_empty() {
+                info!("{}", deferred_message(&self.deferred));
+            }
+        }
+    }
+
+    /// Reboots the node if a change needs a reboot, the policy allows reboots and the node is drained. If a reboot
+    /// did not help, adds a fault to `failures`.
     fn request_reboot(
         &self,
         state: &SriovNetworkNodeState,
         desired: &DesiredNodeConfig,
         pass: &ConfigurationPass,
         failures: &mut Vec<Fault>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Progress, Error> {
         if pass.reboot.is_empty() {
-            return Ok(false);
+            return Ok(Progress::Settled);
         }
         let what = pass.reboot.join(", ");
         let fault =
@@ -251,23 +277,21 @@ impl NodeStateReconciler {
             }
             RebootStatus::Due if !desired.allow_reboot => {
                 let remedy = "reboot the node, or set allowReboot in its SriovNetworkPoolConfig";
-                failures.push(fault(format!("RebootRequired for these settings: {what}"), remedy));
+                let cause = format!("these settings take effect only after a reboot: {what}");
+                return Ok(Progress::RebootRequired(fault(cause, remedy)));
             }
             RebootStatus::Due => {
-                let annotation = |key: &str| state.annotations().get(key).map(String::as_str);
-                if annotation(DESIRED_STATE) == Some(REBOOT_REQUIRED)
-                    && annotation(CURRENT_STATE) == Some(DRAIN_COMPLETE)
-                {
+                if drain_annotations(state) == (Some(REBOOT_REQUIRED), Some(DRAIN_COMPLETE)) {
                     info!(what, "rebooting the node to apply settings");
                     self.reboots.record(&key)?;
                     let requested = self.configurator.firmware.reboot();
                     requested.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
                 }
-                return Ok(true);
+                return Ok(Progress::Applying);
             }
-            RebootStatus::Requested => return Ok(true),
+            RebootStatus::Requested => return Ok(Progress::Applying),
         }
-        Ok(false)
+        Ok(Progress::Settled)
     }
 
     async fn prepare(&self, desired: &Arc<DesiredNodeConfig>) -> Result<ConfigurationPass, Error> {
@@ -282,12 +306,12 @@ impl NodeStateReconciler {
         state: &SriovNetworkNodeState,
         pass: &ConfigurationPass,
         failures: &[Fault],
-        in_progress: bool,
+        progress: &Progress,
     ) -> Result<Option<Duration>, Error> {
         // The cache may not show the last write yet. `last_written` covers that case below.
         let cached = self.object.get();
         let previous = cached.as_ref().and_then(|state| state.status.as_ref());
-        let status = build_status(state, previous, pass, failures, in_progress);
+        let status = build_status(state, previous, pass, failures, progress);
         let just_written = self
             .last_written
             .as_ref()
@@ -295,21 +319,7 @@ impl NodeStateReconciler {
         if previous == Some(&status) || just_written {
             return Ok(None);
         }
-        let urgent = previous.is_none_or(|previous| {
-            let key = |status: &SriovNetworkNodeStateStatus| {
-                let counts: Vec<_> =
-                    status.interfaces.iter().map(|i| (i.pci_address.clone(), i.num_vfs)).collect();
-                (
-                    status.sync_status.clone(),
-                    status.last_sync_error.clone(),
-                    status.observed_generation,
-                    status.holders.clone(),
-                    status.system.clone(),
-                    counts,
-                )
-            };
-            key(previous) != key(&status)
-        });
+        let urgent = previous.is_none_or(|previous| is_urgent(previous, &status));
         let since = self.last_written.as_ref().map(|(at, _)| at.elapsed());
         let quiet = since.map(|since| STATUS_INTERVAL.saturating_sub(since)).filter(|left| !left.is_zero());
         if let (false, Some(left)) = (urgent, quiet) {
@@ -321,74 +331,9 @@ impl NodeStateReconciler {
     }
 }
 
-fn build_status(
-    state: &SriovNetworkNodeState,
-    previous: Option<&SriovNetworkNodeStateStatus>,
-    pass: &ConfigurationPass,
-    failures: &[Fault],
-    in_progress: bool,
-) -> SriovNetworkNodeStateStatus {
-    let faults: Vec<String> = pass.faults.iter().chain(failures).map(ToString::to_string).collect();
-    let error = (!faults.is_empty()).then(|| faults.join("; "));
-    let (sync, (holds, reason), message) = match (&error, in_progress, pass.holders.is_empty()) {
-        (_, true, _) => (IN_PROGRESS, (false, "Changing"), "applying the desired configuration".to_owned()),
-        (Some(error), ..) => (FAILED, (false, "Failed"), error.clone()),
-        (None, _, false) => {
-            let names: Vec<_> = pass.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
-            (
-                IN_PROGRESS,
-                (false, "Held"),
-                format!("waiting for these pods to release their virtual functions: {}", names.join(", ")),
-            )
-        }
-        (None, false, true) => {
-            (SUCCEEDED, (true, "AsWanted"), "the adapters are configured as the policies require".to_owned())
-        }
-    };
-    let generation = state.metadata.generation;
-    let conditions = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let configured = Condition {
-        observed_generation: generation,
-        ..condition(conditions, "Configured", Some(holds), reason, message)
-    };
-    SriovNetworkNodeStateStatus {
-        interfaces: pass.observed.adapters.iter().map(|adapter| adapter.status.clone()).collect(),
-        bridges: None,
-        system: pass
-            .observed
-            .rdma_mode
-            .map(|mode| SystemState { rdma_mode: Some(mode.to_string()), ..SystemState::default() }),
-        sync_status: Some(sync.to_owned()),
-        last_sync_error: error,
-        observed_generation: generation,
-        holders: pass.holders.clone(),
-        conditions: vec![configured],
-    }
-}
-
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let done = spawn_blocking(work).await;
     done.map_err(|e| Error::Task { task: "configuration", source: Some(Box::new(e)) })?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Case: operator C64
-    #[test]
-    fn node_without_rdma_reports_no_rdma_mode() {
-        let state = SriovNetworkNodeState::new("n", Default::default());
-        let status_with = |mode| {
-            let mut pass = ConfigurationPass::default();
-            pass.observed.rdma_mode = mode;
-            build_status(&state, None, &pass, &[], false)
-        };
-        let without = status_with(None);
-        assert_eq!((without.system, without.sync_status.as_deref()), (None, Some(SUCCEEDED)));
-        let with = status_with(Some(ferroband_kernel::NetnsMode::Shared)).system.unwrap();
-        assert_eq!(with.rdma_mode.as_deref(), Some("shared"));
-    }
 }

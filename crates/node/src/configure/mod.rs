@@ -4,8 +4,10 @@
 //!  SriovNetworkNodeState.spec ──▶ DesiredNodeConfig ─┐
 //!  hardware ──▶ ObservedNode ────────────────────────┼─▶ AdapterChanges, and the functions they disrupt
 //!  original states (on disk) ────────────────────────┘        │
-//!                                                      held by pods? ──yes──▶ status.holders; the cluster drains them
-//!                                                             │no
+//!                                                      held by pods? ──yes──▶ a reset of the adapter: status.holders;
+//!                                                             │                 the cluster drains them
+//!                                                             │no             a change to one function: deferred until
+//!                                                             │                 its pod is gone, and reported
 //!                                                           apply ──▶ observe again, until there are no changes
 //!  firmware, RDMA mode ──system──▶ set at once; one reboot is requested if needed
 //!
@@ -20,7 +22,9 @@
 mod apply;
 mod card;
 mod desk;
+mod drain_request;
 mod due;
+mod guid_file;
 mod guids;
 mod held;
 mod keep;
@@ -28,16 +32,21 @@ mod object;
 mod offer;
 mod reboot;
 mod record;
+mod status;
 mod survey;
 mod system;
 #[cfg(test)]
 mod tests;
+mod vf_plan;
 mod want;
 
 pub use desk::{ConfigurationPass, Configurator};
-pub use due::{AdapterChanges, VfChanges, VfDriver, plan_changes};
-pub use guids::{DerivedGuids, GuidFile, GuidSource, PfIdentity};
+pub use due::{AdapterChanges, AdapterPlan, plan_changes};
+pub use guid_file::GuidFile;
+pub use guids::{DerivedGuids, GuidSource, PassGuids, PfIdentity};
+pub use held::DeferredVfChange;
 pub use keep::{ConfiguratorInputs, start_configurator};
 pub use record::{AdapterOriginalState, OriginalStateStore};
 pub use survey::{AdapterInterface, ObservedAdapter, ObservedFunction, ObservedNode, observe_node};
+pub use vf_plan::{VfChanges, VfDriver};
 pub use want::{DesiredAdapter, DesiredNodeConfig, DesiredVfGroup};

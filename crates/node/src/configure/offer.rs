@@ -1,8 +1,7 @@
 //! Builds the device pools of SR-IOV policies from the virtual functions that are ready.
 
 use super::{
-    GuidSource, ObservedNode,
-    due::is_vf_ready,
+    ObservedNode,
     want::{DesiredNodeConfig, DesiredVfGroup},
 };
 use crate::{
@@ -12,13 +11,12 @@ use crate::{
 use ferroband_model::{PciAddress, ResourceName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Builds one pool per resource from the functions that are configured as desired. Functions in `disrupted` are
-/// left out, so that no new pod gets a function that is about to change.
+/// Builds one pool per resource from the functions in `ready_vfs`. Other functions are left out, so that no new pod
+/// gets a function that is about to change.
 pub fn ready_pools(
     desired: &DesiredNodeConfig,
     observed: &ObservedNode,
-    guids: &dyn GuidSource,
-    disrupted: &BTreeSet<PciAddress>,
+    ready_vfs: &BTreeSet<PciAddress>,
     prefix: &str,
 ) -> Vec<DevicePool> {
     let mut pools: BTreeMap<String, DevicePool> = BTreeMap::new();
@@ -26,9 +24,7 @@ pub fn ready_pools(
         let Some(desired_adapter) = desired.adapters.get(&adapter.pci) else { continue };
         for group in &desired_adapter.groups {
             let is_ready = |vf: &&super::ObservedFunction| {
-                group.vf_range.contains(&vf.index)
-                    && !disrupted.contains(&vf.pci)
-                    && is_vf_ready(desired_adapter, adapter, vf, group, guids)
+                group.vf_range.contains(&vf.index) && ready_vfs.contains(&vf.pci)
             };
             let addresses: Vec<String> =
                 adapter.vfs.iter().filter(is_ready).map(|vf| vf.pci.to_string()).collect();

@@ -6,10 +6,10 @@
 use super::ObservedAdapter;
 use crate::{Error, install::write_atomically};
 use ferroband_kernel::Root;
-use ferroband_model::PciAddress;
+use ferroband_model::{Guid, PciAddress};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, DirBuilder},
     io::ErrorKind,
     path::PathBuf,
@@ -30,18 +30,32 @@ pub struct AdapterOriginalState {
     /// renames the interface.
     #[serde(default)]
     pub names: Vec<String>,
+    /// GUIDs with which the functions were found, by VF index. A function keeps its GUID, because the subnet manager
+    /// and running pods know it by that.
+    #[serde(default)]
+    pub guids: BTreeMap<u32, Guid>,
 }
 
 impl AdapterOriginalState {
     /// Captures the current state of `adapter`, before the first change.
     pub fn capture(adapter: &ObservedAdapter, external: bool) -> Self {
         let names = adapter.status.name.iter().chain(&adapter.status.alt_names).cloned().collect();
+        let mut unique = BTreeSet::new();
+        let guids = adapter
+            .vfs
+            .iter()
+            // The GUID that a pod requested is not the function's own.
+            .filter(|vf| !vf.guid_requested)
+            .filter_map(|vf| Some((vf.index, vf.current_guid()?)))
+            .filter(|(_, guid)| unique.insert(*guid))
+            .collect();
         Self {
             vfs: u16::try_from(adapter.vfs.len()).unwrap_or(u16::MAX),
             mtu: adapter.interface.as_ref().map(|interface| interface.mtu),
             up: adapter.interface.as_ref().map(|interface| interface.up),
             external,
             names,
+            guids,
         }
     }
 }

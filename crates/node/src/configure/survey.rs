@@ -34,6 +34,8 @@ pub struct ObservedAdapter {
     pub interface: Option<AdapterInterface>,
     /// Virtual functions, sorted by index.
     pub vfs: Vec<ObservedFunction>,
+    /// Why the kernel cannot read the RDMA device; `None` if it can.
+    pub error: Option<String>,
     /// State of this adapter in the format of the SriovNetworkNodeState status.
     pub status: InterfaceStatus,
 }
@@ -58,6 +60,19 @@ pub struct ObservedFunction {
     pub interface: Option<(String, u32)>,
     /// Whether the function has an IOMMU group, without which vfio-pci cannot bind it.
     pub has_iommu_group: bool,
+    /// Whether the pod that holds the function requested its current GUID. [`observe_node`] does not know that.
+    pub guid_requested: bool,
+    /// Why the kernel cannot read the RDMA device; `None` if it can.
+    pub error: Option<String>,
+}
+
+impl ObservedFunction {
+    /// The GUID of the function; `None` if it is not set. While the RDMA device is in a pod, only the GUID assigned
+    /// through the adapter is visible.
+    pub fn current_guid(&self) -> Option<Guid> {
+        let assigned = self.assigned.and_then(|(guid, _)| guid);
+        self.guid.or(assigned).filter(|guid| !guid.is_unset())
+    }
 }
 
 /// Reads the state of all physical functions of network controllers, and the RDMA namespace mode.
@@ -142,6 +157,7 @@ fn observe_adapter(
         total_vfs: function.total_vfs,
         interface: link.map(|link| AdapterInterface { index: link.index, mtu: link.mtu, up: link.up }),
         vfs,
+        error: device.and_then(|device| device.error.clone()),
         status,
     })
 }
@@ -154,10 +170,8 @@ fn observe_vf(
     assigned: &[rtnetlink::VfInfo],
 ) -> Result<(ObservedFunction, VirtualFunction), Error> {
     let root = hardware.root();
-    let netdev = match function.netdevs.first() {
-        Some(name) => net::netdev(root, name)?,
-        None => None,
-    };
+    // An interface whose attributes cannot be read is treated as absent.
+    let netdev = function.netdevs.first().and_then(|name| net::netdev(root, name).ok()?);
     let assigned = assigned.iter().find(|vf| vf.index == index);
     // The status shows the GUID as the kernel reports it: all zeros before it is set, all ones after a reset.
     let guid = device.and_then(|device| device.node_guid).or(assigned.and_then(|vf| vf.node_guid));
@@ -181,6 +195,8 @@ fn observe_vf(
         assigned: assigned.map(|vf| (vf.node_guid, vf.link_state)),
         interface: netdev.and_then(|netdev| Some((netdev.name, netdev.mtu?))),
         has_iommu_group: pci::iommu_group(root, function.address)?.is_some(),
+        guid_requested: false,
+        error: device.and_then(|device| device.error.clone()),
     };
     Ok((vf, status))
 }

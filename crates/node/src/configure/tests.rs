@@ -1,18 +1,19 @@
 //! Tests of the planned changes to adapters, functions and firmware.
 
+mod firmware;
 mod offered;
 
 use super::{
-    AdapterChanges, AdapterInterface, AdapterOriginalState, DerivedGuids, DesiredAdapter, DesiredNodeConfig,
-    GuidFile, GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
-    due::{VfDriver, is_vf_ready, plan_changes},
-    want::DesiredVfGroup,
+    AdapterChanges, AdapterInterface, AdapterOriginalState, AdapterPlan, DerivedGuids, DesiredAdapter,
+    DesiredNodeConfig, GuidFile, GuidSource, ObservedAdapter, ObservedFunction, PassGuids, PfIdentity,
+    VfDriver, due::plan_changes,
 };
 use ferroband_api::sriov::SriovNetworkNodeStateSpec;
 use ferroband_kernel::{NetnsMode, rtnetlink::VfLinkState};
-use ferroband_model::{Guid, LinkLayer, PciAddress};
+use ferroband_model::{Fault, FaultCode, Guid, LinkLayer, PciAddress};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 const A: &str = "0000:3b:00.0";
 
@@ -21,14 +22,14 @@ fn pci(text: &str) -> PciAddress {
 }
 
 fn guids() -> DerivedGuids {
-    DerivedGuids { cluster: "c".to_owned(), node: "n".to_owned(), guid_file: None }
+    DerivedGuids { cluster: "c".to_owned(), node: "n".to_owned() }
 }
 
 /// Adapter A with `count` correctly configured functions.
 fn observed_adapter(count: u32) -> ObservedAdapter {
     let (address, guid) = (pci(A), Some(Guid::new(0x0200_0000_0000_00aa)));
     let vf = |index: u32| {
-        let assigned = guids().guid(PfIdentity { pci: address, guid }, index).unwrap();
+        let assigned = guids().guid(PfIdentity { pci: address, guid }, index, None).unwrap();
         ObservedFunction {
             pci: address.offset_by(2 + index as u16).unwrap(),
             index,
@@ -37,6 +38,8 @@ fn observed_adapter(count: u32) -> ObservedAdapter {
             assigned: Some((Some(assigned), Some(VfLinkState::Auto))),
             interface: Some((format!("ibs1v{index}"), 2044)),
             has_iommu_group: true,
+            guid_requested: false,
+            error: None,
         }
     };
     ObservedAdapter {
@@ -47,6 +50,7 @@ fn observed_adapter(count: u32) -> ObservedAdapter {
         total_vfs: 16,
         interface: Some(AdapterInterface { index: 7, mtu: 2044, up: true }),
         vfs: (0..count).map(vf).collect(),
+        error: None,
         status: Default::default(),
     }
 }
@@ -70,7 +74,19 @@ fn desired_adapter(interface: Value) -> DesiredAdapter {
 }
 
 fn managed_state(observed: &ObservedAdapter) -> AdapterOriginalState {
-    AdapterOriginalState { vfs: 0, ..AdapterOriginalState::capture(observed, false) }
+    let guids = BTreeMap::new();
+    AdapterOriginalState { vfs: 0, guids, ..AdapterOriginalState::capture(observed, false) }
+}
+
+/// Plans without a GUID file and without firmware changes.
+fn plan_all(
+    desired: Option<&DesiredAdapter>,
+    observed: &ObservedAdapter,
+    state: Option<&AdapterOriginalState>,
+) -> AdapterPlan {
+    let source = guids();
+    let guids = PassGuids::read(Path::new("/nonexistent"), &source);
+    plan_changes(desired, observed, state, &guids, false)
 }
 
 fn plan(
@@ -78,7 +94,20 @@ fn plan(
     observed: &ObservedAdapter,
     state: Option<&AdapterOriginalState>,
 ) -> AdapterChanges {
-    plan_changes(Some(desired), observed, state, &guids(), &BTreeSet::new()).unwrap()
+    let plan = plan_all(Some(desired), observed, state);
+    assert_eq!(plan.faults, []);
+    plan.changes
+}
+
+/// The only fault of a plan.
+fn fault(
+    desired: &DesiredAdapter,
+    observed: &ObservedAdapter,
+    state: Option<&AdapterOriginalState>,
+) -> Fault {
+    let plan = plan_all(Some(desired), observed, state);
+    let [fault] = &plan.faults[..] else { panic!("{plan:?}") };
+    fault.clone()
 }
 
 // Case: operator C43
@@ -118,14 +147,7 @@ fn fewer_desired_functions_do_not_change_the_adapter() {
 // Case: operator C46
 #[test]
 fn more_functions_than_totalvfs_fail_with_both_numbers() {
-    let fault = plan_changes(
-        Some(&desired_adapter(json!({"numVfs": 17}))),
-        &observed_adapter(0),
-        None,
-        &guids(),
-        &BTreeSet::new(),
-    )
-    .unwrap_err();
+    let fault = fault(&desired_adapter(json!({"numVfs": 17})), &observed_adapter(0), None);
     assert!(fault.cause.contains("17") && fault.cause.contains("16"), "{fault}");
 }
 
@@ -134,7 +156,7 @@ fn more_functions_than_totalvfs_fail_with_both_numbers() {
 fn derived_guids_are_stable_and_unique() {
     let derive = |cluster: &str, guid: u64, vf| {
         let source = DerivedGuids { cluster: cluster.to_owned(), ..guids() };
-        source.guid(PfIdentity { pci: pci(A), guid: Some(Guid::new(guid)) }, vf).unwrap()
+        source.guid(PfIdentity { pci: pci(A), guid: Some(Guid::new(guid)) }, vf, None).unwrap()
     };
     assert_eq!(derive("c", 1, 0), derive("c", 1, 0));
     let all: BTreeSet<_> = (0..10_000)
@@ -159,7 +181,7 @@ fn derived_guids_are_stable_and_unique() {
 #[test]
 fn guids_are_taken_from_the_guid_file() {
     let file = r#"[{"pciAddress":"0000:3b:00.0","guidsRange":{"start":"02:00:00:00:00:00:00:10","end":"02:00:00:00:00:00:00:11"}}]"#;
-    let source = DerivedGuids { guid_file: Some(GuidFile::parse(file).unwrap()), ..guids() };
+    let source = GuidFile::parse(file).unwrap();
     let guid = |vf| source.guid(PfIdentity { pci: pci(A), guid: None }, vf);
     assert_eq!(guid(0).unwrap().to_string(), "02:00:00:00:00:00:00:10");
     assert_eq!(guid(1).unwrap().to_string(), "02:00:00:00:00:00:00:11");
@@ -213,9 +235,7 @@ fn vfio_pci_needs_an_iommu_group() {
     assert!(changes.vfs.iter().all(|vf| vf.rebind == Some(VfDriver::Vfio) && vf.guid.is_none()));
     let mut without = observed_adapter(4);
     without.vfs.iter_mut().for_each(|vf| vf.has_iommu_group = false);
-    let fault =
-        plan_changes(Some(&vfio), &without, Some(&managed_state(&without)), &guids(), &BTreeSet::new())
-            .unwrap_err();
+    let fault = fault(&vfio, &without, Some(&managed_state(&without)));
     assert!(fault.to_string().contains("IOMMU"), "{fault}");
     // A function that is bound to vfio-pci must be bound to the kernel driver if the policy wants that one.
     let mut bound = observed_adapter(4);
@@ -232,19 +252,149 @@ fn vfio_pci_needs_an_iommu_group() {
 fn missing_driver_of_a_held_function_causes_no_drain() {
     let mut observed = observed_adapter(4);
     observed.vfs[0].driver = None;
-    let held = BTreeSet::from([observed.vfs[0].pci]);
-    let under = plan_changes(
-        Some(&desired_adapter(json!({}))),
-        &observed,
-        Some(&managed_state(&observed)),
-        &guids(),
-        &held,
-    )
-    .unwrap();
-    assert!(under.is_empty(), "{under:?}");
+    let vf = observed.vfs[0].pci;
+    let mut changes = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
+    let held = changes.take_held(|pci| pci == vf);
+    assert_eq!((held.len(), held[0].pci), (1, vf));
+    assert!(changes.is_empty(), "{changes:?}");
+    // The same holds if the policy requests another driver.
+    let vfio = desired_adapter(
+        json!({"vfGroups": [{"resourceName": "r", "deviceType": "vfio-pci", "vfRange": "0-3"}]}),
+    );
+    let mut other = plan(&vfio, &observed_adapter(4), Some(&managed_state(&observed)));
+    let held: Vec<_> = other.take_held(|pci| pci == vf).iter().map(ToString::to_string).collect();
+    assert_eq!((held, other.vfs.len()), (vec!["driver vfio-pci".to_owned()], 3));
+    assert!(!other.disrupted_vfs.contains(&vf));
     // If no pod holds the function, its driver must be bound again.
-    let free = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
+    let mut free = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
+    assert_eq!(free.take_held(|_| false), []);
     assert_eq!(free.vfs[0].rebind, Some(VfDriver::Kernel));
+}
+
+// Case: operator C52
+#[test]
+fn guid_that_the_holding_pod_requested_is_no_difference() {
+    let mut observed = observed_adapter(4);
+    let requested = Guid::new(0x0a01);
+    observed.vfs[1].guid = Some(requested);
+    observed.vfs[1].assigned = Some((Some(requested), Some(VfLinkState::Auto)));
+    let state = managed_state(&observed);
+    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&state)).vfs.len(), 1);
+    observed.vfs[1].guid_requested = true;
+    let planned = plan_all(Some(&desired_adapter(json!({}))), &observed, Some(&state));
+    assert!(planned.changes.is_empty(), "{planned:?}");
+    assert!(planned.ready_vfs.contains(&observed.vfs[1].pci), "it stays advertised");
+    let adopted = AdapterOriginalState::capture(&observed, false).guids;
+    assert_eq!(adopted.keys().collect::<Vec<_>>(), [&0, &2, &3], "it is not the function's own");
+}
+
+// Case: operator C53
+#[test]
+fn guids_found_at_take_over_are_adopted_unless_two_functions_share_one() {
+    let mut observed = observed_adapter(4);
+    for (vf, guid) in observed.vfs.iter_mut().zip([0x11, 0x22, 0x22, 0]) {
+        vf.guid = Some(Guid::new(guid));
+        vf.assigned = Some((vf.guid, Some(VfLinkState::Auto)));
+    }
+    let changes = plan(&desired_adapter(json!({})), &observed, None);
+    assert_eq!(
+        changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(),
+        [2, 3],
+        "a duplicate and an unset GUID are replaced"
+    );
+    let adopted = changes.original_state.unwrap().guids;
+    assert_eq!(adopted, BTreeMap::from([(0, Guid::new(0x11)), (1, Guid::new(0x22))]));
+}
+
+// Case: operator C49
+#[test]
+fn functions_that_got_a_guid_are_offered_if_the_range_is_too_small() {
+    struct TwoGuids;
+    impl GuidSource for TwoGuids {
+        fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault> {
+            match vf {
+                0 | 1 => guids().guid(pf, vf, adopted),
+                _ => Err(Fault::new(FaultCode::InvalidConfig, "GUIDs", "all are claimed", "enlarge it")),
+            }
+        }
+    }
+    let mut observed = observed_adapter(4);
+    observed.vfs[1].driver = None;
+    let guids = PassGuids::read(Path::new("/nonexistent"), &TwoGuids);
+    let desired = desired_adapter(json!({}));
+    let plan = plan_changes(Some(&desired), &observed, Some(&managed_state(&observed)), &guids, false);
+    assert_eq!(plan.ready_vfs, BTreeSet::from([observed.vfs[0].pci]));
+    assert_eq!(plan.changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [1], "the others go on");
+    let [fault] = &plan.faults[..] else { panic!("{plan:?}") };
+    assert_eq!(fault.what, "virtual functions 2, 3 of adapter 0000:3b:00.0");
+    assert_eq!((fault.cause.as_str(), fault.remedy.as_str()), ("GUIDs: all are claimed", "enlarge it"));
+}
+
+// Case: operator C48
+#[test]
+fn invalid_guid_file_is_reported_and_functions_keep_their_guids() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("guids");
+    let source = guids();
+    let mut observed = observed_adapter(4);
+    observed.vfs[3].guid = None;
+    observed.vfs[3].assigned = None;
+    let plan_now = || {
+        let guids = PassGuids::read(&path, &source);
+        let state = managed_state(&observed);
+        let plan = plan_changes(Some(&desired_adapter(json!({}))), &observed, Some(&state), &guids, false);
+        (plan, guids.guid_file_fault().cloned())
+    };
+    assert_eq!(plan_now().0.faults, [], "without a file");
+    std::fs::write(&path, "[{").unwrap();
+    let (plan, fault) = plan_now();
+    assert!(fault.unwrap().to_string().contains("EOF"), "the parser's error is shown");
+    assert_eq!((plan.ready_vfs.len(), plan.changes.vfs.len()), (3, 0));
+    assert!(plan.faults[0].to_string().contains("EOF"), "{:?}", plan.faults);
+    // The file is read again when it changes.
+    let file = r#"[{"pciAddress":"0000:3b:00.0","guidsRange":{"start":"02:00:00:00:00:00:00:10","end":"02:00:00:00:00:00:00:13"}}]"#;
+    std::fs::write(&path, file).unwrap();
+    let (plan, fault) = plan_now();
+    assert_eq!((fault, plan.faults.len()), (None, 0));
+    let planned: Vec<_> = plan.changes.vfs.iter().map(|vf| vf.guid.unwrap().value() & 0xff).collect();
+    assert_eq!(planned, [0x10, 0x11, 0x12, 0x13]);
+}
+
+// Case: operator C56
+#[test]
+fn functions_of_a_port_with_another_link_type_are_neither_created_nor_offered() {
+    let mut observed = observed_adapter(4);
+    observed.link_layer = Some(LinkLayer::Ethernet);
+    let desired = desired_adapter(json!({"linkType": "ib", "numVfs": 8}));
+    let source = guids();
+    let guids = PassGuids::read(Path::new("/nonexistent"), &source);
+    let state = managed_state(&observed);
+    let waiting = plan_changes(Some(&desired), &observed, Some(&state), &guids, true);
+    assert_eq!(waiting, AdapterPlan::default(), "the node waits for its reboot");
+    let stuck = plan_changes(Some(&desired), &observed, Some(&state), &guids, false);
+    assert_eq!((stuck.changes.is_empty(), stuck.ready_vfs.len()), (true, 0));
+    assert!(stuck.faults[0].cause.contains("Ethernet"), "{:?}", stuck.faults);
+}
+
+// Case: operator C61
+#[test]
+fn adapter_that_cannot_be_read_is_reported_and_not_changed() {
+    let mut observed = observed_adapter(4);
+    observed.guid = None;
+    observed.error = Some("cannot read node_guid: Input/output error".to_owned());
+    for desired in [Some(desired_adapter(json!({"numVfs": 8}))), None] {
+        let plan = plan_all(desired.as_ref(), &observed, Some(&managed_state(&observed)));
+        assert!(plan.changes.is_empty(), "{plan:?}");
+        assert!(plan.faults[0].to_string().contains("Input/output error"), "{plan:?}");
+    }
+    // An error of one function does not affect the others.
+    let mut observed = observed_adapter(4);
+    observed.vfs[1].guid = None;
+    observed.vfs[1].error = Some("Input/output error".to_owned());
+    observed.vfs[2].driver = None;
+    let plan = plan_all(Some(&desired_adapter(json!({}))), &observed, Some(&managed_state(&observed)));
+    assert_eq!(plan.changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [2]);
+    assert!(plan.faults[0].what.contains("functions 1 of"), "{plan:?}");
 }
 
 #[test]
@@ -262,14 +412,12 @@ fn mtu_is_raised_but_never_lowered() {
 
 #[test]
 fn original_state_is_restored_step_by_step_and_unmanaged_adapters_are_not_changed() {
-    let no_functions_held = BTreeSet::new();
     let undo = |observed: &ObservedAdapter, state: Option<&AdapterOriginalState>| {
-        plan_changes(None, observed, state, &guids(), &no_functions_held).unwrap()
+        plan_all(None, observed, state).changes
     };
     assert!(undo(&observed_adapter(4), None).is_empty(), "functions that Ferroband did not create");
     let mut observed = observed_adapter(4);
-    let before =
-        AdapterOriginalState { vfs: 0, mtu: Some(2044), up: Some(false), external: false, names: Vec::new() };
+    let before = AdapterOriginalState { mtu: Some(2044), up: Some(false), ..AdapterOriginalState::default() };
     let first = undo(&observed, Some(&before));
     assert_eq!((first.vf_count, first.disrupted_vfs.len(), first.remove_original_state), (Some(0), 4, false));
     observed.vfs.clear();
@@ -292,14 +440,14 @@ fn externally_managed_functions_are_used_but_not_changed() {
     assert_eq!((first.vf_count, first.up, first.mtu), (None, None, None));
     let state = AdapterOriginalState::capture(&observed, true);
     assert!(plan(&external, &observed, Some(&state)).is_empty());
-    let undo = plan_changes(None, &observed, Some(&state), &guids(), &BTreeSet::new()).unwrap();
+    let undo = plan_all(None, &observed, Some(&state)).changes;
     assert_eq!(
         undo,
         AdapterChanges { remove_original_state: true, ..AdapterChanges::default() },
         "only the saved state is removed"
     );
     let more = desired_adapter(json!({"externallyManaged": true, "numVfs": 9}));
-    plan_changes(Some(&more), &observed, Some(&state), &guids(), &BTreeSet::new()).unwrap_err();
+    assert!(fault(&more, &observed, Some(&state)).cause.contains("9 virtual functions requested"));
 }
 
 #[test]
@@ -307,15 +455,9 @@ fn only_matching_functions_are_ready() {
     let mut observed = observed_adapter(4);
     observed.vfs[2].guid = None;
     observed.vfs[2].assigned = None;
-    let desired = desired_adapter(json!({}));
-    let group: &DesiredVfGroup = &desired.groups[0];
-    let ready: Vec<_> = observed
-        .vfs
-        .iter()
-        .filter(|vf| is_vf_ready(&desired, &observed, vf, group, &guids()))
-        .map(|vf| vf.index)
-        .collect();
-    assert_eq!(ready, [0, 1, 3]);
+    let plan = plan_all(Some(&desired_adapter(json!({}))), &observed, Some(&managed_state(&observed)));
+    let ready = observed.vfs.iter().filter(|vf| plan.ready_vfs.contains(&vf.pci)).map(|vf| vf.index);
+    assert_eq!(ready.collect::<Vec<_>>(), [0, 1, 3]);
 }
 
 #[test]
@@ -332,150 +474,4 @@ fn invalid_interfaces_are_reported_and_the_others_are_used() {
     assert_eq!((config.adapters.len(), config.faults.len()), (1, 2));
     assert_eq!(config.adapters[&pci(A)].link_layer, Some(LinkLayer::InfiniBand));
     assert_eq!((config.rdma_mode, config.allow_reboot), (Some(NetnsMode::Exclusive), true));
-}
-
-mod firmware {
-    use super::{desired_adapter, observed_adapter};
-    use crate::configure::{
-        DesiredAdapter, ObservedAdapter,
-        card::{FirmwarePlan, lockdown_fault, needs_firmware, plan_firmware},
-    };
-    use ferroband_kernel::firmware::parse_query;
-    use ferroband_model::LinkLayer;
-    use serde_json::json;
-
-    fn settings(lines: &[(&str, &str, &str)]) -> ferroband_kernel::firmware::FirmwareSettings {
-        let lines: Vec<_> =
-            lines.iter().map(|(name, current, next)| format!("  {name}  x  {current}  {next}")).collect();
-        parse_query(&lines.join("\n"))
-    }
-
-    fn default_settings(count: &str) -> ferroband_kernel::firmware::FirmwareSettings {
-        settings(&[
-            ("NUM_OF_VFS", count, count),
-            ("SRIOV_EN", "True(1)", "True(1)"),
-            ("LINK_TYPE_P1", "IB(1)", "IB(1)"),
-        ])
-    }
-
-    fn expected(pairs: &[(&str, &str)], reboot: bool) -> FirmwarePlan {
-        FirmwarePlan {
-            set: pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-            needs_reboot: reboot,
-        }
-    }
-
-    fn plan(
-        desired: &DesiredAdapter,
-        observed: &ObservedAdapter,
-        settings: &ferroband_kernel::firmware::FirmwareSettings,
-    ) -> FirmwarePlan {
-        plan_firmware(&[(observed, Some(desired))], settings).unwrap()
-    }
-
-    // Case: operator C56
-    #[test]
-    fn link_type_change_is_set_and_needs_a_reboot() {
-        let ethernet = desired_adapter(json!({"linkType": "eth"}));
-        let observed = observed_adapter(0);
-        assert!(needs_firmware(&[(&observed, Some(&ethernet))]));
-        assert_eq!(
-            plan(&ethernet, &observed, &default_settings("16")),
-            expected(&[("LINK_TYPE_P1", "ETH")], true)
-        );
-        // LINK_TYPE_P1 is already changed for the next boot. It must not be set again, but a reboot is still
-        // needed.
-        let next = settings(&[
-            ("NUM_OF_VFS", "16", "16"),
-            ("SRIOV_EN", "True(1)", "True(1)"),
-            ("LINK_TYPE_P1", "IB(1)", "ETH(2)"),
-        ]);
-        assert_eq!(plan(&ethernet, &observed, &next), expected(&[], true));
-    }
-
-    // Case: operator C57
-    #[test]
-    fn link_type_change_fails_if_the_card_does_not_support_it() {
-        let only = settings(&[("NUM_OF_VFS", "16", "16"), ("SRIOV_EN", "True(1)", "True(1)")]);
-        let observed = observed_adapter(0);
-        let fault = plan_firmware(&[(&observed, Some(&desired_adapter(json!({"linkType": "eth"}))))], &only)
-            .unwrap_err();
-        assert!(fault.cause.contains("does not support a change"), "{fault}");
-        let same = desired_adapter(json!({"linkType": "IB"}));
-        assert!(!needs_firmware(&[(&observed, Some(&same))]));
-        assert_eq!(plan(&same, &observed, &only), FirmwarePlan::default());
-        let vpi = settings(&[
-            ("NUM_OF_VFS", "16", "16"),
-            ("SRIOV_EN", "True(1)", "True(1)"),
-            ("LINK_TYPE_P1", "VPI(3)", "VPI(3)"),
-        ]);
-        let fault = plan_firmware(&[(&observed, Some(&desired_adapter(json!({"linkType": "eth"}))))], &vpi)
-            .unwrap_err();
-        assert!(fault.cause.contains("Unknown link type"), "{fault}");
-    }
-
-    // Case: operator C58
-    #[test]
-    fn higher_firmware_vf_count_is_kept() {
-        assert_eq!(
-            plan(&desired_adapter(json!({"numVfs": 8})), &observed_adapter(0), &default_settings("16")),
-            FirmwarePlan::default()
-        );
-    }
-
-    // Case: operator C59
-    #[test]
-    fn ports_of_a_card_share_one_firmware_vf_count() {
-        let mut second = observed_adapter(0);
-        second.pci = "0000:3b:00.1".parse().unwrap();
-        second.total_vfs = 2;
-        let (a, b) = (desired_adapter(json!({"numVfs": 4})), desired_adapter(json!({"numVfs": 8})));
-        let first = ObservedAdapter { total_vfs: 2, ..observed_adapter(0) };
-        let changes =
-            plan_firmware(&[(&first, Some(&a)), (&second, Some(&b))], &default_settings("2")).unwrap();
-        assert_eq!(changes, expected(&[("NUM_OF_VFS", "8")], true));
-    }
-
-    // Case: operator C60
-    #[test]
-    fn pending_firmware_values_are_corrected_without_a_reboot() {
-        let next = settings(&[("NUM_OF_VFS", "4", "0"), ("SRIOV_EN", "True(1)", "False(0)")]);
-        assert_eq!(
-            plan(&desired_adapter(json!({})), &observed_adapter(0), &next),
-            expected(&[("NUM_OF_VFS", "4"), ("SRIOV_EN", "True")], false)
-        );
-        let off = settings(&[("NUM_OF_VFS", "4", "4"), ("SRIOV_EN", "False(0)", "False(0)")]);
-        assert_eq!(
-            plan(&desired_adapter(json!({})), &observed_adapter(0), &off),
-            expected(&[("SRIOV_EN", "True")], true)
-        );
-    }
-
-    // Case: operator C62
-    #[test]
-    fn kernel_lockdown_and_dpu_mode_are_reported() {
-        assert!(
-            lockdown_fault(Some("none [integrity] confidentiality")).unwrap().cause.contains("integrity")
-        );
-        assert_eq!(lockdown_fault(Some("[none] integrity confidentiality")), None);
-        assert_eq!(lockdown_fault(None), None);
-        let dpu = settings(&[
-            ("INTERNAL_CPU_MODEL", "EMBEDDED_CPU(1)", "x"),
-            ("INTERNAL_CPU_OFFLOAD_ENGINE", "ENABLED(0)", "x"),
-        ]);
-        let observed = observed_adapter(0);
-        assert!(
-            plan_firmware(&[(&observed, Some(&desired_adapter(json!({}))))], &dpu)
-                .unwrap_err()
-                .cause
-                .contains("DPU")
-        );
-    }
-
-    #[test]
-    fn externally_managed_adapters_need_no_firmware_query() {
-        let external = desired_adapter(json!({"externallyManaged": true, "linkType": "eth", "numVfs": 99}));
-        assert!(!needs_firmware(&[(&observed_adapter(0), Some(&external))]));
-        assert_eq!(observed_adapter(0).link_layer, Some(LinkLayer::InfiniBand));
-    }
 }

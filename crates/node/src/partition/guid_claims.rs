@@ -107,6 +107,29 @@ impl GuidClaimClient {
         ))
     }
 
+    /// Claims the GUID with which a function was found, as its permanent GUID. Returns `false` if another function has
+    /// claimed it.
+    pub async fn claim_found_guid(
+        &self,
+        slice: &ClusterSlice,
+        device: &str,
+        guid: Guid,
+    ) -> Result<bool, Fault> {
+        let owner = GuidOwner { node: self.node.clone(), device: device.to_owned() };
+        for _ in 0..MAX_ATTEMPTS {
+            let found = self.get_block(guid).await.map_err(|error| self.api_fault(&error))?;
+            let blocks =
+                found.iter().map(|object| (block_start(guid), block_from_spec(&object.spec))).collect();
+            match claim_guid(slice, &blocks, guid, &owner) {
+                Some(Ok(_)) => return Ok(true),
+                Some(Err(update)) if self.write_block(found, &update).await? => return Ok(true),
+                Some(Err(_)) => {}
+                None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads the GUID range from ib-kubernetes' ConfigMap, or else from the daemon's environment.
     pub async fn guid_range(&self) -> Result<GuidRange, Fault> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), PartitionSettings::NAMESPACE);

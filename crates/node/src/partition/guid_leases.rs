@@ -37,6 +37,11 @@ impl GuidLeases {
         self.release_after.entry(lease).or_insert(Some(now + EXISTING_GRACE_PERIOD));
     }
 
+    /// Whether a pod requested the GUID of `lease` for its function.
+    pub fn contains(&self, lease: &GuidLease) -> bool {
+        self.release_after.contains_key(lease)
+    }
+
     /// Marks the leases of a sandbox, or of one of its interfaces, as unused.
     pub fn remove_sandbox(&mut self, container: &str, ifname: Option<&str>) {
         self.lease_by_member.retain(|name, _| !NodePartitionsState::is_member_of(name, container, ifname));

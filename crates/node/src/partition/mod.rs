@@ -22,7 +22,8 @@ mod request;
 mod requested_guids;
 
 pub use guid_claims::GuidClaimClient;
+pub use guid_leases::GuidLease;
 pub use membership::NodePartitionMembership;
 pub use node_partitions_sync::NodePartitionsSync;
 pub use request::{PodPartitionRequest, RequestedPort};
-pub use requested_guids::RequestedGuids;
+pub use requested_guids::{GuidRequests, RequestedGuids};

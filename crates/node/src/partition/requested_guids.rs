@@ -8,6 +8,7 @@ use ferroband_kernel::Hardware;
 use ferroband_model::Fault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -15,21 +16,35 @@ use tracing::{debug, info, warn};
 /// How often unused GUID leases are checked and, if possible, released.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Knows which GUIDs pods requested for the virtual functions of this node.
+pub trait GuidRequests: Send + Sync {
+    /// Whether a pod requested this GUID for this function.
+    fn is_requested(&self, lease: GuidLease) -> bool;
+}
+
 pub struct RequestedGuids {
     claims: GuidClaimClient,
     hardware: Arc<dyn Hardware>,
     leases: Mutex<GuidLeases>,
     /// Held while a GUID is claimed or released, so that a lease is not released while an ADD claims it again.
     gate: tokio::sync::Mutex<()>,
+    /// Whether the leases that existed at startup are loaded.
+    loaded: watch::Sender<bool>,
 }
 
 impl RequestedGuids {
     pub fn new(claims: GuidClaimClient, hardware: Arc<dyn Hardware>) -> Self {
-        Self { claims, hardware, leases: Mutex::default(), gate: tokio::sync::Mutex::default() }
+        let loaded = watch::Sender::new(false);
+        Self { claims, hardware, leases: Mutex::default(), gate: tokio::sync::Mutex::default(), loaded }
     }
 
     fn leases(&self) -> MutexGuard<'_, GuidLeases> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the leases that existed at startup are loaded.
+    pub async fn wait_loaded(&self) {
+        let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
     }
 
     /// Claims a GUID for an interface of a sandbox. If the GUID is in use, the fault names the owner.
@@ -59,6 +74,7 @@ impl RequestedGuids {
                 Ok(existing) => {
                     let now = Instant::now();
                     existing.into_iter().for_each(|lease| self.leases().add_existing(lease, now));
+                    self.loaded.send_replace(true);
                     break;
                 }
                 Err(error) => {
@@ -89,5 +105,11 @@ impl RequestedGuids {
             info!(function = %lease.0, guid = %lease.1, "GUID released");
             self.leases().remove(lease);
         }
+    }
+}
+
+impl GuidRequests for RequestedGuids {
+    fn is_requested(&self, lease: GuidLease) -> bool {
+        self.leases().contains(&lease)
     }
 }

@@ -1,10 +1,11 @@
 //! Tests the configuration of adapters on simulated hardware. Each test runs in its own network namespace.
 
-use ferroband_kernel::{Hardware, NetnsMode, Root, firmware::query};
-use ferroband_model::{PciAddress, ResourceName};
+use ferroband_kernel::{Hardware, NetnsMode, Root, firmware::query, rtnetlink::GuidKind};
+use ferroband_model::{Guid, LinkLayer, PciAddress, ResourceName};
 use ferroband_node::{
     caches::{PodOwner, WatchCache},
     configure::{ConfigurationPass, Configurator, DerivedGuids, DesiredNodeConfig, OriginalStateStore},
+    partition::{GuidLease, GuidRequests},
     pools::{DevicePool, DevicePoolKind},
 };
 use ferroband_sim::{Profile, Simulation, SimulationOptions};
@@ -15,6 +16,15 @@ use std::{fs, process::Command, sync::Arc, thread};
 use tokio::sync::watch;
 
 const PF: &str = "0000:86:00.0";
+
+/// No pod has requested a GUID.
+struct NoRequests;
+
+impl GuidRequests for NoRequests {
+    fn is_requested(&self, _: GuidLease) -> bool {
+        false
+    }
+}
 
 struct ConfiguratorFixture {
     folder: tempfile::TempDir,
@@ -43,11 +53,8 @@ impl ConfiguratorFixture {
             original_states: OriginalStateStore::open(hardware.root()).unwrap(),
             firmware: ferroband_sim::firmware(&root).unwrap().into(),
             hardware,
-            guids: Arc::new(DerivedGuids {
-                cluster: "c".to_owned(),
-                node: "node-1".to_owned(),
-                guid_file: None,
-            }),
+            guids: Arc::new(DerivedGuids { cluster: "c".to_owned(), node: "node-1".to_owned() }),
+            requested_guids: Arc::new(NoRequests),
             device_plugins_dir: root.path("var/lib/kubelet/device-plugins"),
             pods: Arc::new(WatchCache::<PodOwner>::default()),
             pools: pools_sender,
@@ -60,7 +67,9 @@ impl ConfiguratorFixture {
     fn reboot(self, profile: &str) -> Self {
         let Self { folder, .. } = self;
         fs::remove_dir_all(folder.path().join("run")).unwrap();
-        let _ = Command::new("ip").args(["link", "delete", "ibs5f0"]).output();
+        for name in ["ibs5f0", "ens1np0"] {
+            let _ = Command::new("ip").args(["link", "delete", name]).output();
+        }
         Self::boot(folder, profile)
     }
 
@@ -250,6 +259,73 @@ fn cleared_guids_and_changed_drivers_are_repaired() {
     });
 }
 
+/// Sets the GUID of a function as an administrator, another controller or an ADD with a requested GUID does.
+fn set_guid(node: &ConfiguratorFixture, index: u32, guid: Guid) {
+    let (hardware, pf) = (&node.configurator.hardware, PF.parse().unwrap());
+    hardware.set_vf_guid(pf, index, GuidKind::Node, guid).unwrap();
+    hardware.set_vf_guid(pf, index, GuidKind::Port, guid).unwrap();
+    let vf = pf.offset_by(2 + index as u16).unwrap();
+    hardware.unbind_driver(vf).unwrap();
+    hardware.probe_driver(vf).unwrap();
+}
+
+fn guids_of(round: &ConfigurationPass) -> Vec<Guid> {
+    round.observed.adapters[0].vfs.iter().map(|vf| vf.guid.unwrap()).collect()
+}
+
+// Case: operator C52
+#[test]
+fn difference_of_a_held_function_is_applied_only_after_its_pod_is_gone() {
+    in_own_netns(|| {
+        let node = ConfiguratorFixture::new("default");
+        let (round, _) = node.reconcile(spec(4));
+        let own = guids_of(&round);
+        let other = Guid::new(0x0200_0000_0000_0a01);
+        set_guid(&node, 1, other);
+        node.allocate_to_pod("0000:86:00.3", "u1"); // function 1
+        let before = node.sysfs_snapshot();
+        for disable_drain in [false, true] {
+            let mut spec = spec(4);
+            spec["system"] = json!({"disableDrain": disable_drain});
+            let (round, faults) = node.reconcile(spec);
+            assert_eq!(faults, [] as [&str; 0]);
+            assert_eq!(round.holders, [], "no pod is evicted, disableDrain {disable_drain}");
+            assert_eq!(guids_of(&round)[1], other);
+            let deferred: Vec<_> = round.deferred.iter().map(ToString::to_string).collect();
+            assert_eq!(deferred, [format!("0000:86:00.3 (GUID {}; held by default/holder)", own[1])]);
+            assert_eq!(node.sysfs_snapshot(), before, "disableDrain {disable_drain}");
+            // No new pod may get the function before it is changed. The other functions stay.
+            assert_eq!(node.advertised()[0].1, 3);
+        }
+        node.configurator.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
+        let (round, _) = node.reconcile(spec(4));
+        assert_eq!((guids_of(&round), node.advertised()[0].1), (own, 4));
+    });
+}
+
+// Case: operator C53
+#[test]
+fn guids_found_at_take_over_are_kept() {
+    in_own_netns(|| {
+        let node = ConfiguratorFixture::new("default");
+        let pf: PciAddress = PF.parse().unwrap();
+        node.configurator.hardware.set_vf_count(pf, 4).unwrap();
+        let found = Guid::new(0x0211_2233_4455_6677);
+        set_guid(&node, 2, found);
+        node.allocate_to_pod("0000:86:00.4", "u1"); // function 2
+        let (round, faults) = node.reconcile(spec(4));
+        assert_eq!(faults, [] as [&str; 0]);
+        assert_eq!((guids_of(&round)[2], node.advertised()[0].1), (found, 4));
+        assert!(guids_of(&round).iter().all(|guid| !guid.is_unset()), "functions without a GUID get one");
+        // The function keeps the GUID when it is free, and when it is created again.
+        node.configurator.pods.apply(Event::Delete((("default".to_owned(), "holder".to_owned()), None)));
+        let (round, _) = node.reconcile(spec(4));
+        assert_eq!(guids_of(&round)[2], found);
+        let (round, _) = node.reconcile(spec(8));
+        assert_eq!((guids_of(&round).len(), guids_of(&round)[2]), (8, found));
+    });
+}
+
 #[test]
 fn adapters_without_a_policy_are_not_changed() {
     in_own_netns(|| {
@@ -301,6 +377,55 @@ fn vf_count_and_link_type_are_changed_through_firmware_and_reboot() {
             (round.reboot.len(), round.observed.adapters[0].status.link_type.as_deref()),
             (0, Some("ETH"))
         );
+    });
+}
+
+// Case: operator C56
+#[test]
+fn node_that_waits_for_its_reboot_offers_no_functions() {
+    in_own_netns(|| {
+        let node = ConfiguratorFixture::new("vpi");
+        let mut infiniband = spec(4);
+        infiniband["interfaces"][0]["pciAddress"] = json!("0000:3b:00.0");
+        let (round, faults) = node.reconcile(infiniband.clone());
+        assert_eq!(faults, [] as [&str; 0]);
+        assert_eq!(
+            (round.reboot.len(), round.observed.adapters[0].link_layer),
+            (1, Some(LinkLayer::Ethernet))
+        );
+        assert_eq!((round.observed.adapters[0].vfs.len(), node.advertised()), (0, vec![]));
+        let node = node.reboot("vpi");
+        let (round, faults) = node.reconcile(infiniband);
+        assert_eq!(faults, [] as [&str; 0]);
+        assert_eq!((round.reboot.len(), node.advertised()[0].1), (0, 4));
+    });
+}
+
+// Case: operator C61
+#[test]
+fn adapter_that_answers_with_errors_does_not_stop_the_others() {
+    in_own_netns(|| {
+        let node = ConfiguratorFixture::new("connectx-6");
+        let (round, _) = node.reconcile(json!({}));
+        let [sick, other] = [0, 1].map(|index: usize| round.observed.adapters[index].pci);
+        // The read of a directory fails, as the read from an adapter that hangs does.
+        let root = node.configurator.hardware.root();
+        let device = root.sys(format!("bus/pci/devices/{sick}/infiniband"));
+        let name = fs::read_dir(&device).unwrap().next().unwrap().unwrap().path();
+        let state = name.join("ports/1/phys_state");
+        fs::remove_file(&state).unwrap();
+        fs::create_dir(&state).unwrap();
+        let adapter = |pci: PciAddress| {
+            json!({
+                "pciAddress": pci.to_string(), "numVfs": 2,
+                "vfGroups": [{"resourceName": "r", "vfRange": "0-1", "isRdma": true, "policyName": "p"}],
+            })
+        };
+        let (round, faults) = node.reconcile(json!({"interfaces": [adapter(sick), adapter(other)]}));
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains(&sick.to_string()) && faults[0].contains("phys_state"), "{faults:?}");
+        let counts: Vec<_> = round.observed.adapters.iter().map(|adapter| adapter.vfs.len()).collect();
+        assert_eq!((counts, node.advertised()[0].1), (vec![0, 2], 2));
     });
 }
 

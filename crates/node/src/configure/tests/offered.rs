@@ -1,11 +1,16 @@
 //! Tests of the pools of policies. The upstream operator writes a ConfigMap that selects functions by vendor,
 //! device and name. Ferroband's pools list the functions and need no ConfigMap.
 
-use super::{A, desired_adapter, guids, observed_adapter, pci};
+use super::{A, desired_adapter, observed_adapter, pci};
 use crate::configure::{DesiredAdapter, DesiredNodeConfig, ObservedNode, offer::ready_pools};
 use crate::pools::{DevicePool, DevicePoolKind};
+use ferroband_model::PciAddress;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+
+fn all_vfs() -> BTreeSet<PciAddress> {
+    observed_adapter(4).vfs.iter().map(|vf| vf.pci).collect()
+}
 
 fn pools_of(desired: Option<DesiredAdapter>) -> Vec<DevicePool> {
     let adapters: BTreeMap<_, _> = desired.map(|desired| (pci(A), desired)).into_iter().collect();
@@ -13,8 +18,7 @@ fn pools_of(desired: Option<DesiredAdapter>) -> Vec<DevicePool> {
     ready_pools(
         &DesiredNodeConfig { adapters, ..DesiredNodeConfig::default() },
         &observed_node,
-        &guids(),
-        &BTreeSet::new(),
+        &all_vfs(),
         "openshift.io",
     )
 }
@@ -43,7 +47,7 @@ fn vfio_functions_have_no_rdma_device() {
     let observed_node = ObservedNode { adapters: vec![bound], rdma_mode: None };
     let config =
         DesiredNodeConfig { adapters: BTreeMap::from([(pci(A), desired)]), ..DesiredNodeConfig::default() };
-    let pools = ready_pools(&config, &observed_node, &guids(), &BTreeSet::new(), "openshift.io");
+    let pools = ready_pools(&config, &observed_node, &all_vfs(), "openshift.io");
     let Some(DevicePoolKind::Functions(functions)) = pools.first().map(|pool| &pool.kind) else {
         panic!("{pools:?}")
     };
