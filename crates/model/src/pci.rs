@@ -119,7 +119,8 @@ mod tests {
             (0, 0x86, 0x1f, 7)
         );
         assert_eq!(address.to_string(), "0000:86:1f.7");
-        assert_eq!("10000:E1:00.0".parse::<PciAddress>().unwrap().to_string(), "10000:e1:00.0");
+        let behind_vmd: PciAddress = "10000:E1:00.0".parse().unwrap();
+        assert_eq!((behind_vmd.domain(), behind_vmd.to_string()), (0x10000, "10000:e1:00.0".to_owned()));
     }
 
     #[test]
@@ -150,6 +151,18 @@ mod tests {
         assert_eq!(at(0x7a00), None);
         assert_eq!(PciAddress::new(0, 0x86, 0, 0), Some(physical));
         assert_eq!((PciAddress::new(0, 0, 32, 0), PciAddress::new(0, 0, 0, 8)), (None, None));
+    }
+
+    #[test]
+    fn vf_offsets_are_added_to_the_whole_routing_id() {
+        let at = |address: &str, by| {
+            let physical: PciAddress = address.parse().unwrap();
+            physical.offset_by(by).map(|address| address.to_string())
+        };
+        assert_eq!(at("0000:3b:02.1", 1).as_deref(), Some("0000:3b:02.2"));
+        assert_eq!(at("0000:3b:02.1", 0).as_deref(), Some("0000:3b:02.1"));
+        assert_eq!(at("0000:3b:1f.7", 1).as_deref(), Some("0000:3c:00.0"));
+        assert_eq!(at("0000:ff:1f.7", 1), None);
     }
 
     #[test]

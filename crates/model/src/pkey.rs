@@ -123,7 +123,8 @@ mod tests {
         let limited: PKey = "0x0005".parse().unwrap();
         assert_eq!((limited.base(), limited.is_full()), (5, false));
         assert_eq!(limited.full().value(), 0x8005);
-        assert_eq!(limited.full().base(), 5);
+        assert_eq!((limited.full().base(), limited.full().is_full()), (5, true));
+        assert_eq!(limited.full().full(), limited.full(), "a full member stays a full member");
         assert_eq!(PKey::DEFAULT.base(), 0x7fff);
     }
 

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn common_resource_names_are_accepted() {
         for text in
-            ["jarvice.com/rdma", "spidernet.io/mellanoxibsriov", "rdma/hca_shared_devices_a", "a.b/ib-vfs"]
+            ["jarvice.com/rdma", "spidernet.io/mellanoxibsriov", "rdma/hca_shared_devices_a", "a1.b-c/ib-vfs"]
         {
             let resource: ResourceName = text.parse().unwrap();
             assert_eq!(resource.to_string(), text);

@@ -71,6 +71,25 @@ mod tests {
         assert_eq!(first, ClusterSlice::new(GuidRange::DEFAULT, "11111111-1111-1111-1111-111111111111"));
     }
 
+    /// The numbers were computed outside of this program. A cluster whose slice moves would assign GUIDs of another
+    /// cluster, and its blocks would be out of range.
+    #[test]
+    fn slice_of_a_cluster_never_changes() {
+        assert_eq!(hash(""), 0xecba_3df2_c338_3c52);
+        assert_eq!(hash("22222222-2222-2222-2222-222222222222"), 0xfd63_26cc_6659_e5a1);
+        let cluster = "11111111-1111-1111-1111-111111111111";
+        let range = |first, last| GuidRange { first: Guid::new(first), last: Guid::new(last) };
+        let slice = ClusterSlice::new(GuidRange::DEFAULT, cluster);
+        assert_eq!(slice.guids, range(0x0292_57e5_0000_0000, 0x0292_57e5_ffff_ffff));
+        assert_eq!(slice.search_start("node-1"), 0xd2e0_cc71);
+        // 2^40 GUIDs leave 8 bits for the cluster ID. One GUID less, and the cluster ID only moves the start.
+        let slice = ClusterSlice::new(range(0x100_0000_0000, 0x1ff_ffff_ffff), cluster);
+        assert_eq!(slice.guids, range(0x192_0000_0000, 0x192_ffff_ffff));
+        let shared = range(0x100_0000_0000, 0x1ff_ffff_fffe);
+        let slice = ClusterSlice::new(shared, cluster);
+        assert_eq!((slice.guids, slice.search_start("node-1")), (shared, 0x97_0a9f_692e));
+    }
+
     proptest! {
         #[test]
         fn slice_is_within_its_range(first in 1..u64::MAX - 1, size in 0..u64::MAX, cluster in ".*", node in ".*") {

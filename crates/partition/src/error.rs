@@ -151,3 +151,51 @@ impl Error {
         Fault::new(FaultCode::PortNotReady, "subnet manager", self.to_string(), remedy)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(status: u16) -> Error {
+        Error::Rejected { manager: "ufm".into(), request: "POST".into(), status, body: String::new() }
+    }
+
+    fn timed_out() -> Error {
+        Error::Timeout { manager: "ufm".into(), request: "POST".into(), timeout: Duration::from_secs(15) }
+    }
+
+    #[test]
+    fn only_a_refused_request_is_known_not_to_be_applied() {
+        let unsafe_file = Error::UnsafePartitionsFile { problem: "it is empty".into() };
+        for error in [rejected(400), rejected(404), rejected(499), unsafe_file] {
+            assert_eq!(error.outcome(), RequestOutcome::NotApplied, "{error}");
+        }
+        for error in [rejected(302), rejected(500), rejected(503), timed_out()] {
+            assert_eq!(error.outcome(), RequestOutcome::Unknown, "{error}");
+        }
+    }
+
+    #[test]
+    fn only_401_and_403_mean_wrong_credentials() {
+        assert!(rejected(401).is_unauthorized() && rejected(403).is_unauthorized());
+        assert!(!rejected(400).is_unauthorized() && !rejected(500).is_unauthorized());
+        assert!(!timed_out().is_unauthorized());
+    }
+
+    #[test]
+    fn remedy_names_what_the_user_can_change() {
+        let unsafe_file = Error::UnsafePartitionsFile { problem: "it is empty".into() };
+        let host = Error::Host { host: "n1".into(), problem: "opensm does not run".into() };
+        for (error, remedy) in [
+            (rejected(403), "UFM_PASSWORD"),
+            (timed_out(), "can reach it"),
+            (unsafe_file, "partitions.conf"),
+            (rejected(500), "log of the subnet manager"),
+            (host, "log of the subnet manager"),
+        ] {
+            let fault = error.fault();
+            assert!(fault.remedy.contains(remedy), "{fault}");
+            assert_eq!((fault.code, fault.cause), (FaultCode::PortNotReady, error.to_string()));
+        }
+    }
+}

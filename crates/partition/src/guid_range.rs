@@ -94,7 +94,14 @@ mod tests {
         ] {
             assert_eq!(parse_guid(text), expected, "{text}");
         }
-        for text in ["", "02", "02-00:00:00:00:00:00:ab", "0200.0000.0000", "zz:00:00:00:00:00:00:ab"] {
+        for text in [
+            "",
+            "02",
+            "02-00:00:00:00:00:00:ab",
+            "0200:0000.0000:00ab",
+            "0200.0000.0000",
+            "zz:00:00:00:00:00:00:ab",
+        ] {
             assert_eq!(parse_guid(text), None, "{text}");
         }
     }

@@ -114,3 +114,42 @@ impl FromIterator<(PKeyBase, Guid, Membership)> for MembershipTable {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u16) -> PKeyBase {
+        PKeyBase::new(number).unwrap()
+    }
+
+    #[test]
+    fn members_of_all_partitions_are_counted() {
+        let mut table = MembershipTable::default();
+        assert!(table.is_empty() && table.len() == 0);
+        for (number, guid) in [(5, 1), (5, 2), (6, 1)] {
+            table.set(key(number), Guid::new(guid), Membership::Full);
+        }
+        assert!(!table.is_empty());
+        assert_eq!((table.len(), table.iter().count(), table.keys().count()), (3, 3, 2));
+        assert_eq!(table.members(key(5)).map(|(guid, _)| guid.value()).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn partition_is_removed_with_its_last_member() {
+        let mut table = MembershipTable::from_iter([(key(5), Guid::new(1), Membership::Full)]);
+        table.remove(key(5), Guid::new(2));
+        assert_eq!(table.len(), 1);
+        table.remove(key(5), Guid::new(1));
+        assert_eq!(table, MembershipTable::default());
+    }
+
+    #[test]
+    fn member_added_as_full_and_as_limited_is_full() {
+        let (k, guid) = (key(5), Guid::new(1));
+        for order in [[Membership::Full, Membership::Limited], [Membership::Limited, Membership::Full]] {
+            let table = MembershipTable::from_iter(order.map(|membership| (k, guid, membership)));
+            assert_eq!(table.get(k, guid), Some(Membership::Full), "{order:?}");
+        }
+    }
+}

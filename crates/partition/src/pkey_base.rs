@@ -205,6 +205,41 @@ mod tests {
         }
     }
 
+    // IBTA volume 1, 10.9.1.1: 0 is invalid, with and without the membership bit. 0x7fff is the default partition.
+    #[test]
+    fn refusal_tells_invalid_default_and_too_large_pkeys_apart() {
+        for (texts, problem) in [
+            (["0", "0x0000", "0x8000"], "is the invalid P_Key"),
+            (["32767", "0x7fff", "0xffff"], "is the default partition, which belongs to the subnet manager"),
+            (["65536", "0x10001", "4294967296"], "is too large"),
+            (["", "0x", "1e3"], "is not a number"),
+        ] {
+            for text in texts {
+                let error = text.parse::<PKeyBase>().expect_err(text);
+                assert_eq!((error.text.as_str(), error.problem), (text, problem));
+            }
+        }
+    }
+
+    #[test]
+    fn only_assignable_numbers_are_a_base() {
+        for number in [0, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            assert_eq!(PKeyBase::new(number), None, "{number:#x}");
+        }
+        for number in [1, 0x3e8, 0x7ffe] {
+            assert_eq!(PKeyBase::new(number).map(PKeyBase::number), Some(number));
+        }
+    }
+
+    #[test]
+    fn full_member_bit_is_not_part_of_the_base() {
+        for (text, number) in [("0x8001", 1), ("0xfffe", 0x7ffe), ("0x0001", 1), ("0x7ffe", 0x7ffe)] {
+            let key: PKeyBase = text.parse().unwrap();
+            assert_eq!(key.number(), number, "{text}");
+            assert_eq!((key.full().value(), key.limited().value()), (number | 0x8000, number), "{text}");
+        }
+    }
+
     #[test]
     fn ranges_are_parsed() {
         let range: PKeyRange = "0x100-0x1ff".parse().unwrap();

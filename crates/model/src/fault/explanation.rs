@@ -59,8 +59,9 @@ mod tests {
     #[test]
     fn every_code_has_a_meaning_a_cause_and_a_remedy() {
         for code in FaultCode::all() {
-            let explained = TABLES.into_iter().flatten().filter(|(other, _)| *other == code).count();
-            assert_eq!(explained, 1, "{code:?}: add it to a table");
+            let entries: Vec<Explanation> =
+                TABLES.into_iter().flatten().filter(|(other, _)| *other == code).map(|(_, e)| *e).collect();
+            assert_eq!(entries, [code.explanation()], "{code:?}: it must be in one table, once");
             let Explanation { meaning, causes, remedies } = code.explanation();
             assert!(meaning.ends_with('.') && meaning.len() > 20, "{code:?}: {meaning}");
             assert!(!causes.is_empty() && !remedies.is_empty(), "{code:?}");

@@ -68,6 +68,26 @@ mod tests {
         assert_eq!(FaultCode::from_name("NoSuchCode"), None);
     }
 
+    /// The codes of the CNI specification 1.1.0, section "Error". containerd shows them, and 11 means that the
+    /// runtime may try again later.
+    #[test]
+    fn cni_codes_are_those_of_the_specification() {
+        for (code, number) in [
+            (FaultCode::IncompatibleVersion, 1),
+            (FaultCode::BadCall, 4),
+            (FaultCode::Journal, 5),
+            (FaultCode::Undecodable, 6),
+            (FaultCode::InvalidConfig, 7),
+            (FaultCode::BadNamespace, 8),
+        ] {
+            assert_eq!((code.cni_code(), code.is_retried()), (number, false), "{code:?}");
+        }
+        for code in [FaultCode::DaemonAway, FaultCode::AddressHeld, FaultCode::DeviceBusy] {
+            assert_eq!((code.cni_code(), code.is_retried()), (11, true), "{code:?}");
+        }
+        assert!(!FaultCode::PoolExhausted.is_retried());
+    }
+
     #[test]
     fn code_is_found_in_the_words_of_other_programs() {
         let kubelet = "Failed to create pod sandbox: rpc error: plugin type=\"ferroband\" failed (add): network a/b: \

@@ -65,6 +65,74 @@ fn released_guid_is_not_reused_immediately() {
     assert_eq!(allocate(&slice, &mut blocks, &vf("n", 1000)), None);
 }
 
+#[test]
+fn block_contains_256_guids_from_a_multiple_of_256() {
+    for (guid, first) in [(0x100, 0x100), (0x1ff, 0x100), (0x0292_57e5_0000_03ab, 0x0292_57e5_0000_0300)] {
+        assert_eq!(block_start(Guid::new(guid)), first, "{guid:#x}");
+    }
+    assert_eq!(block_name(0x0292_57e5_0000_0300), "029257e500000300");
+}
+
+#[test]
+fn claim_is_stored_at_the_offset_from_the_start_of_its_block() {
+    for base in [0, 0x0200_0000_0000_0000, 0xfe00_0000_0000_0000] {
+        let (slice, mut blocks) = (slice(base + 0x1000, base + 0x1fff), BTreeMap::new());
+        let (guid, owner) = (Guid::new(base + 0x1abc), vf("n1", 1));
+        let Some(Err(update)) = claim_guid(&slice, &blocks, guid, &owner) else { panic!("not free") };
+        let claims = BTreeMap::from([(0xbc, owner.clone())]);
+        let block = GuidBlockClaims { node: String::new(), claims };
+        assert_eq!(update, GuidBlockUpdate { first: base + 0x1a00, block: block.clone(), guid });
+        blocks.insert(update.first, update.block);
+        assert_eq!(owned_guid(&blocks, &owner), Some(guid));
+        assert_eq!(owned_guid(&blocks, &vf("n1", 2)), None);
+        assert_eq!(release_guid(&block, guid, &owner), Some(GuidBlockClaims::default()));
+        assert_eq!(release_guid(&block, Guid::new(base + 0x1abd), &owner), None);
+    }
+}
+
+#[test]
+fn search_starts_after_the_highest_claimed_guid() {
+    let slice = slice(0x1000, 0x10ff);
+    let claimed = |offsets: &[u8]| {
+        let claims = offsets.iter().map(|offset| (*offset, vf("other", u64::from(*offset)))).collect();
+        BTreeMap::from([(0x1000, GuidBlockClaims { node: "n".into(), claims })])
+    };
+    for (offsets, expected) in [
+        (&[][..], 0x1000),
+        (&[5], 0x1006),
+        (&[3, 5], 0x1006),
+        (&[254], 0x10ff),
+        (&[255], 0x1000),
+        (&[0, 1, 255], 0x1002),
+    ] {
+        let guid = allocate(&slice, &mut claimed(offsets), &vf("n", 1));
+        assert_eq!(guid, Some(Guid::new(expected)), "{offsets:?}");
+    }
+}
+
+#[test]
+fn new_block_is_the_first_free_one_from_the_start_of_the_node() {
+    // Sixteen blocks. The first and the last one are only partly in the range.
+    let slice = slice(0x1080, 0x1f7f);
+    let index = |guid: Guid| (guid.value() - 0x1000) / 256;
+    let start = slice.search_start("n") / 256;
+    let mut blocks = BTreeMap::new();
+    for step in 0..16 {
+        let owner = vf("n", step);
+        let guid = allocate(&slice, &mut blocks, &owner).unwrap();
+        assert_eq!(index(guid), (start + step) % 16, "step {step}");
+        assert!(slice.guids.contains(guid), "{guid}");
+        let first = block_start(guid);
+        assert_eq!(guid.value(), first.max(0x1080), "the first usable GUID of the block");
+        assert_eq!(blocks[&first].node, "n");
+        // The next claim skips this block, as if another node had created it.
+        blocks.get_mut(&first).unwrap().node = "other".into();
+    }
+    // All blocks exist, so a GUID of a block of another node is claimed.
+    assert_eq!(allocate(&slice, &mut blocks, &vf("n", 16)), Some(Guid::new(0x1081)));
+    assert_eq!(blocks.len(), 16);
+}
+
 // Case: partitions 31, partitions 33
 #[test]
 fn requested_guid_is_claimed_if_in_range_and_free() {
