@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn members_of_all_partitions_are_counted() {
         let mut table = MembershipTable::default();
-        assert!(table.is_empty() && table.len() == 0);
+        assert_eq!((table.is_empty(), table.len()), (true, 0));
         for (number, guid) in [(5, 1), (5, 2), (6, 1)] {
             table.set(key(number), Guid::new(guid), Membership::Full);
         }

@@ -144,6 +144,28 @@ mod tests {
     }
 
     #[test]
+    fn managed_pkeys_are_a_range() {
+        let with = |keys| read(&[("DAEMON_SM_PLUGIN", "noop"), ("FERROBAND_PKEYS", keys)]);
+        assert_eq!(with("0x100-0x1ff").unwrap().keys.to_string(), "0x0100-0x01ff");
+        assert_eq!(with(" ").unwrap().keys, PKeyRange::default());
+        assert!(with("0x0-0x1ff").unwrap_err().to_string().contains("FERROBAND_PKEYS"));
+    }
+
+    #[test]
+    fn blank_guid_range_means_the_default() {
+        let read = |text: &str| {
+            let text = text.to_owned();
+            PartitionSettings::read_guid_range(move |name| {
+                (name == "GUID_POOL_RANGE_START").then(|| text.clone())
+            })
+        };
+        assert_eq!(read(" "), Ok(GuidRange::DEFAULT));
+        let range = read("02:00:00:00:00:00:01:00").unwrap();
+        assert_eq!((range.first.value() & 0xffff, range.last), (0x100, GuidRange::DEFAULT.last));
+        assert!(read("x").is_err());
+    }
+
+    #[test]
     fn ib_kubernetes_example_config_map_is_accepted() {
         let settings = read(&[
             ("DAEMON_SM_PLUGIN", "noop"),

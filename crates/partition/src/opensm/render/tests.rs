@@ -112,6 +112,26 @@ fn text_outside_of_the_section_is_preserved() {
     }
 }
 
+/// `verify` is the last check before a file is written, and finds errors that `render` should not make.
+#[test]
+fn file_that_opens_the_fabric_or_loses_a_partition_is_not_rendered() {
+    let desired = table(&[(5, 0x0200_0000_0000_0001, Membership::Full)]);
+    let (default, storage) = ("Default=0x7fff: ALL;", "storage=0x100: 0xe41d2d0300000001=full;");
+    let (own, limited) = ("a=0x5: 0x0200000000000001=full;", "a=0x5: 0x0200000000000001=limited;");
+    let foreign = parse(storage).unwrap();
+    let check = |text: String| verify(&parse(&text).unwrap(), &foreign, &desired);
+    check(format!("{default}{storage}{own}")).unwrap();
+    for (text, problem) in [
+        (format!("{storage}{own}"), "default partition"),
+        (format!("{default}{storage}"), "desired memberships"),
+        (format!("{default}{storage}{limited}"), "desired memberships"),
+        (format!("{default}{own}"), "outside of Ferroband's section"),
+    ] {
+        let error = check(text).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn rendered_table_parses_back_to_the_same(

@@ -1,0 +1,205 @@
+//! Tests of `PartitionReconciler` where several events overlap: lists, batches, failures and new desired memberships.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use ferroband_model::Guid;
+use ferroband_partition::{
+    Error, GuidRange, Membership, MembershipState, MembershipTable, Ownership, PKeyBase, PartitionReconciler,
+    RateLimits,
+};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const PER_PARTITION: RateLimits =
+    RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 4 };
+const WHOLE_TABLE: RateLimits =
+    RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 1 };
+
+fn key(number: u16) -> PKeyBase {
+    PKeyBase::new(number).unwrap()
+}
+
+fn table(members: &[(u16, u64)]) -> MembershipTable {
+    members.iter().map(|(k, g)| (key(*k), Guid::new(*g), Membership::Full)).collect()
+}
+
+fn ownership() -> Ownership {
+    Ownership { guids: (1..100).map(Guid::new).collect(), ..Ownership::default() }
+}
+
+fn timed_out() -> Result<(), Error> {
+    Err(Error::Timeout { manager: "m".into(), request: "r".into(), timeout: Duration::from_secs(1) })
+}
+
+fn list(reconciler: &mut PartitionReconciler, members: &[(u16, u64)]) {
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, table(members), false);
+}
+
+fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionReconciler {
+    let mut reconciler = PartitionReconciler::default();
+    reconciler.set_desired(table(desired), ownership());
+    list(&mut reconciler, observed);
+    reconciler
+}
+
+#[test]
+fn nothing_is_sent_before_the_desired_memberships_are_known() {
+    let mut reconciler = PartitionReconciler::default();
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, table(&[(5, 1)]), true);
+    assert!(!reconciler.has_desired());
+    // An empty table would remove the members of all pods.
+    assert!(reconciler.start_batches(Instant::now(), WHOLE_TABLE).is_empty());
+    reconciler.set_desired(table(&[(5, 1)]), ownership());
+    assert!(reconciler.has_desired());
+    assert_eq!(reconciler.ownership(), &ownership());
+    assert_eq!(reconciler.start_batches(Instant::now(), WHOLE_TABLE).len(), 1);
+}
+
+#[test]
+fn stale_table_is_sent_once_although_no_membership_differs() {
+    let mut reconciler = reconciler(&[(5, 1)], &[(5, 1)]);
+    let now = Instant::now();
+    assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty(), "nothing differs");
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, table(&[(5, 1)]), true);
+    let batches = reconciler.start_batches(now, WHOLE_TABLE);
+    assert_eq!(batches.len(), 1);
+    assert!(batches[0].changes.is_empty());
+    assert_eq!(batches[0].desired.iter().collect::<Vec<_>>(), table(&[(5, 1)]).iter().collect::<Vec<_>>());
+    reconciler.finish_batch(&batches[0], &Ok(()), now);
+    assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty());
+}
+
+#[test]
+fn manager_of_whole_tables_gets_one_batch_at_a_time() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let first = reconciler.start_batches(now, WHOLE_TABLE).remove(0);
+    reconciler.set_desired(table(&[(5, 1), (6, 2)]), ownership());
+    assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty(), "the first batch is in flight");
+    reconciler.finish_batch(&first, &Ok(()), now);
+    assert_eq!(reconciler.start_batches(now, WHOLE_TABLE).len(), 1);
+}
+
+#[test]
+fn other_partitions_are_sent_while_one_is_in_flight() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    assert_eq!(reconciler.start_batches(now, PER_PARTITION).len(), 1);
+    let four_more: Vec<_> = (5..=9).map(|number| (number, 1)).collect();
+    reconciler.set_desired(table(&four_more), ownership());
+    let batches = reconciler.start_batches(now, PER_PARTITION);
+    assert_eq!(batches.len(), 3, "at most four are in flight");
+}
+
+#[test]
+fn list_that_began_during_a_batch_does_not_override_its_result() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    let mark = reconciler.begin_list();
+    reconciler.finish_batch(&batch, &Ok(()), now);
+    reconciler.record_list(mark, MembershipTable::default(), false);
+    assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
+}
+
+#[test]
+fn two_lists_at_once_do_not_override_a_newer_result() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let marks = [reconciler.begin_list(), reconciler.begin_list()];
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.finish_batch(&batch, &Ok(()), now);
+    for mark in marks {
+        reconciler.record_list(mark, MembershipTable::default(), false);
+        assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
+    }
+}
+
+#[test]
+fn backoff_ends_with_the_last_desired_member_unless_the_outcome_is_uncertain() {
+    let failed = |relist: bool| {
+        let mut reconciler = reconciler(&[(5, 1)], &[]);
+        let now = Instant::now();
+        let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+        reconciler.finish_batch(&batch, &timed_out(), now);
+        if relist {
+            list(&mut reconciler, &[]);
+        }
+        (reconciler, now)
+    };
+    let (mut certain, now) = failed(true);
+    certain.set_desired(table(&[(5, 1), (5, 2)]), ownership());
+    assert!(certain.next_retry(now).is_some(), "a member is still to be added");
+    certain.set_desired(MembershipTable::default(), ownership());
+    assert_eq!(certain.next_retry(now), None, "nothing is left to do");
+    let (mut uncertain, now) = failed(false);
+    uncertain.set_desired(MembershipTable::default(), ownership());
+    assert!(uncertain.next_retry(now).is_some(), "the member may have been added");
+}
+
+#[test]
+fn retry_is_due_when_its_time_has_come() {
+    let mut reconciler = reconciler(&[(5, 1)], &[]);
+    let now = Instant::now();
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.finish_batch(&batch, &timed_out(), now);
+    let due = now + reconciler.next_retry(now).unwrap();
+    assert!(reconciler.start_batches(due - Duration::from_millis(1), PER_PARTITION).is_empty());
+    assert_eq!(reconciler.next_retry(due), None);
+    assert_eq!(reconciler.start_batches(due, PER_PARTITION).len(), 1);
+}
+
+#[test]
+fn new_subnet_manager_starts_without_observed_memberships_and_backoff() {
+    let mut reconciler = reconciler(&[(5, 1), (6, 1)], &[(6, 1)]);
+    let now = Instant::now();
+    let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
+    reconciler.finish_batch(&batch, &timed_out(), now);
+    reconciler.reset();
+    assert_eq!((reconciler.observed(), reconciler.next_retry(now)), (None, None));
+    assert!(reconciler.start_batches(now, PER_PARTITION).is_empty(), "not before the next list");
+    list(&mut reconciler, &[]);
+    assert_eq!(reconciler.start_batches(now, PER_PARTITION).len(), 2);
+}
+
+#[test]
+fn members_that_ferroband_does_not_own_are_foreign() {
+    let mut reconciler = PartitionReconciler::default();
+    let placed = BTreeSet::from([(key(5), Guid::new(11))]);
+    let guids = BTreeSet::from([Guid::new(10)]);
+    reconciler.set_desired(MembershipTable::default(), Ownership { guids, placed, ..Ownership::default() });
+    list(&mut reconciler, &[(5, 9), (5, 10), (5, 11), (5, 12), (6, 11), (6, 20), (6, 21)]);
+    let range = GuidRange::new(Guid::new(10), Guid::new(20)).unwrap();
+    let foreign: Vec<_> = reconciler.foreign_members(range).map(|(k, g)| (k.number(), g.value())).collect();
+    assert_eq!(foreign, [(5, 12), (6, 11), (6, 20)]);
+}
+
+#[test]
+fn removal_is_confirmed_only_by_a_list_or_a_response() {
+    let guid = Guid::new(1);
+    let mut unread = PartitionReconciler::default();
+    unread.set_desired(MembershipTable::default(), ownership());
+    assert!(!unread.is_removed(key(5), guid) && !unread.is_in_no_partition(guid), "never read");
+
+    let mut reconciler = reconciler(&[(5, 1)], &[(6, 2)]);
+    let now = Instant::now();
+    assert!(reconciler.is_removed(key(5), guid) && reconciler.is_in_no_partition(guid));
+    assert!(reconciler.is_removed(key(6), guid) && !reconciler.is_removed(key(6), Guid::new(2)));
+    assert!(!reconciler.is_in_no_partition(Guid::new(2)));
+
+    let batches = reconciler.start_batches(now, PER_PARTITION);
+    assert!(!reconciler.is_removed(key(5), guid) && !reconciler.is_in_no_partition(guid), "being added");
+    assert!(reconciler.is_removed(key(5), Guid::new(3)), "another GUID is being added");
+    assert!(!reconciler.is_removed(key(6), Guid::new(2)), "the removal is in flight");
+
+    for batch in &batches {
+        reconciler.finish_batch(batch, &timed_out(), now);
+    }
+    assert!(!reconciler.is_removed(key(5), guid) && !reconciler.is_in_no_partition(guid), "uncertain");
+    list(&mut reconciler, &[]);
+    assert!(reconciler.is_removed(key(5), guid) && reconciler.is_removed(key(6), Guid::new(2)));
+    assert!(reconciler.is_in_no_partition(guid));
+}
