@@ -190,6 +190,26 @@ mod tests {
     }
 
     #[test]
+    fn offset_outside_of_the_block_is_not_an_assigned_address() {
+        let entry = json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "a"});
+        let entries = json!({"0": entry, "15": entry, "16": entry, "255": entry});
+        let spec = json!({"space": "default", "first": "10.0.0.0", "entries": entries});
+        let block: IpBlock = serde_json::from_value(spec).unwrap();
+        assert_eq!(block.assigned_offsets(), 0x8001);
+    }
+
+    #[test]
+    fn ordinal_is_stored_unless_it_is_0() {
+        let entry = json!({
+            "pod": "ns/p", "uid": "u", "interface": "net1", "ordinal": 3, "container": "c", "node": "a",
+        });
+        let mut allocation: AddressAllocation = serde_json::from_value(entry.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&allocation).unwrap(), entry);
+        allocation.ordinal = 0;
+        assert_eq!(serde_json::to_value(&allocation).unwrap().get("ordinal"), None);
+    }
+
+    #[test]
     fn serialized_block_equals_object_spec() {
         let spec = json!({
             "space": "default", "first": "10.0.0.0", "node": "a",

@@ -186,3 +186,6 @@ impl<'a> AddressChooser<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

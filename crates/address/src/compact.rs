@@ -162,13 +162,16 @@ mod tests {
 
     #[test]
     fn unpacked_block_equals_original_without_uids_and_sandboxes() {
+        // Lengths of one and of two bytes, with and without the top bit of the low byte.
         let long = "x".repeat(300);
+        let longer_than_a_byte = "y".repeat(200);
         let texts = [
             ["ns/p", "net1", "n1", "10.0.0.0/24"],
             ["ns/p", "net1", "n1", "10.0.0.0/24"],
             ["", "", "", ""],
             ["ä/ö", "0", "ABCD", &long],
             ["ä/é", "--", "", &long[..299]],
+            [&longer_than_a_byte, &longer_than_a_byte[..128], "n", &longer_than_a_byte[..127]],
         ];
         let mut full = block(texts.map(|texts| entry(texts, texts[1], texts[0].is_empty())));
         let packed = CompactBlock::pack(&full);
@@ -177,7 +180,7 @@ mod tests {
             entry.container = if entry.is_reserved() { String::new() } else { UNKNOWN_SANDBOX.to_owned() };
         }
         assert_eq!(packed.unpack(&full.id()), full);
-        assert_eq!((packed.assigned_offsets, packed.sticky), (0b1_1111, true));
+        assert_eq!((packed.assigned_offsets, packed.sticky), (0b11_1111, true));
         let empty = block([]);
         assert_eq!(CompactBlock::pack(&empty).unpack(&empty.id()), empty);
     }

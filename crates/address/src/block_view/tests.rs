@@ -57,6 +57,108 @@ fn blocks_of_other_nodes_are_stored_compact() {
 }
 
 #[test]
+fn only_a_smaller_decimal_version_is_older() {
+    let version = |text: &str| ResourceVersion(text.to_owned());
+    assert!(version("9").is_older_than(&version("10")));
+    for (own, other) in [("10", "10"), ("10", "9"), ("a", "b"), ("9", "b"), ("", "1")] {
+        assert!(!version(own).is_older_than(&version(other)), "{own} {other}");
+    }
+}
+
+/// A block at 10.0.0.`first` with the node that has claimed it, and the nodes of its allocations by offset.
+fn block_of(first: u8, holder: Option<&str>, nodes: &[(u8, &str)], sticky: bool) -> IpBlock {
+    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, first].into());
+    let mut block = IpBlock::new(id, holder.map(str::to_owned));
+    for (offset, node) in nodes {
+        let entry = json!({
+            "pod": "ns/p", "uid": "u", "sticky": sticky, "interface": "net1", "container": "c", "node": node,
+        });
+        block.entries.insert(*offset, serde_json::from_value(entry).unwrap());
+    }
+    block
+}
+
+#[test]
+fn block_that_the_node_has_claimed_or_uses_is_stored_in_full() {
+    let mut view = BlockView::for_node("own");
+    for (block, compact) in [
+        (block_of(0, Some("own"), &[(1, "other")], false), false),
+        (block_of(16, Some("other"), &[(1, "other"), (2, "own")], false), false),
+        (block_of(32, Some("other"), &[(1, "other")], false), true),
+        (block_of(48, None, &[], false), false),
+    ] {
+        let id = block.id();
+        assert!(!view.is_compact(&id), "not cached yet");
+        view.observe(block, ResourceVersion("1".into()));
+        assert_eq!(view.is_compact(&id), compact, "{id:?}");
+    }
+    assert_eq!((view.full_blocks().count(), view.len()), (3, 4));
+}
+
+#[test]
+fn compact_block_is_searched_only_for_sticky_addresses() {
+    let mut view = BlockView::for_node("own");
+    view.observe(block_of(0, None, &[(1, "own")], false), ResourceVersion("1".into()));
+    view.observe(block_of(16, None, &[(1, "other")], false), ResourceVersion("1".into()));
+    view.observe(block_of(32, None, &[(1, "other")], true), ResourceVersion("1".into()));
+    let firsts =
+        |sticky| view.full_or_sticky_blocks(sticky).map(|block| block.first.to_string()).collect::<Vec<_>>();
+    assert_eq!(firsts(false), ["10.0.0.0"]);
+    assert_eq!(firsts(true), ["10.0.0.0", "10.0.0.32"]);
+}
+
+#[test]
+fn block_written_during_the_list_is_not_evidence_of_a_restore() {
+    let own = block_of(0, None, &[(1, "own")], false);
+    let id = own.id();
+    let mut view = BlockView::for_node("own");
+    view.observe(own.clone(), ResourceVersion("9".into()));
+    let mut list = BlockList::default();
+    view.add_to_list(&mut list, own.clone(), ResourceVersion("3".into()));
+    assert!(!view.replace_all(list, |block| *block == id), "the list is older than the write");
+    view.refresh(own, ResourceVersion("9".into()));
+    assert!(!view.replace_all(BlockList::default(), |block| *block == id));
+    assert_eq!(view.lost_offsets(&id), 0);
+}
+
+#[test]
+fn address_released_before_a_restore_is_not_lost() {
+    let (restored, newer) = (block_of(0, None, &[(1, "a")], false), block_of(16, None, &[(1, "a")], false));
+    let mut view = BlockView::for_node("own");
+    view.observe(restored.clone(), ResourceVersion("9".into()));
+    view.observe(newer.clone(), ResourceVersion("2".into()));
+    let mut list = BlockList::default();
+    view.add_to_list(&mut list, block_of(0, None, &[], false), ResourceVersion("3".into()));
+    view.add_to_list(&mut list, block_of(16, None, &[], false), ResourceVersion("4".into()));
+    assert!(view.replace_all(list, |_| false));
+    assert_eq!((view.lost_offsets(&restored.id()), view.lost_offsets(&newer.id())), (0b10, 0));
+}
+
+#[test]
+fn last_128_released_addresses_are_remembered() {
+    let entry = |pod: u8| {
+        let uid = pod.to_string();
+        let entry = json!({"pod": "ns/p", "uid": uid, "interface": "net1", "container": "c", "node": "n"});
+        serde_json::from_value::<AddressAllocation>(entry).unwrap()
+    };
+    let (space, mut view) = (IpSpace::default_space(), BlockView::new());
+    let bounds = [([10, 0, 0, 0].into(), [10, 0, 0, 255].into())];
+    let pool =
+        AddressPool::new("pool", space.clone(), "10.0.0.0/24".parse().unwrap(), bounds, &[], None).unwrap();
+    let address = |pod: u8| IpAddr::from([10, 0, 0, pod]);
+    let mut release = |pod: u8| {
+        view.remember_released(&space, address(pod), &entry(pod));
+        [0, 1].map(|pod| view.last_released_by(&entry(pod).owner(address(pod)), &pool))
+    };
+    for pod in 0..127 {
+        release(pod);
+    }
+    assert_eq!(release(127), [Some(address(0)), Some(address(1))], "128 addresses");
+    assert_eq!(release(127), [Some(address(0)), Some(address(1))], "the same address again");
+    assert_eq!(release(128), [None, Some(address(1))], "129 addresses");
+}
+
+#[test]
 fn addresses_lost_by_a_restore_stay_unassignable_until_their_node_restores_them() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
     let block = |nodes: &[(u8, &str)]| {
