@@ -1,14 +1,19 @@
 //! Tests of `PartitionReconciler` where several events overlap: lists, batches, failures and new desired memberships.
+//! Also tests of the times at which the reconcile loop reads and sends.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use ferroband_model::Guid;
 use ferroband_partition::{
-    Error, GuidRange, Membership, MembershipState, MembershipTable, Ownership, PKeyBase, PartitionReconciler,
-    RateLimits,
+    Error, FabricReport, GuidRange, Membership, MembershipState, MembershipTable, Ownership, PKeyBase,
+    PartitionBatch, PartitionReconciler, RateLimits, ReconcilerHandle, SubnetManager, SubnetManagerHealth,
+    run_reconciler,
 };
+use futures::future::BoxFuture;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 const PER_PARTITION: RateLimits =
     RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 4 };
@@ -202,4 +207,87 @@ fn removal_is_confirmed_only_by_a_list_or_a_response() {
     list(&mut reconciler, &[]);
     assert!(reconciler.is_removed(key(5), guid) && reconciler.is_removed(key(6), Guid::new(2)));
     assert!(reconciler.is_in_no_partition(guid));
+}
+
+/// A subnet manager that answers at once and records the times of lists and batches.
+#[derive(Default)]
+struct RecordingManager {
+    interval: Duration,
+    lists: Mutex<Vec<Instant>>,
+    batches: Mutex<Vec<Instant>>,
+}
+
+impl SubnetManager for RecordingManager {
+    fn name(&self) -> String {
+        "recording".to_owned()
+    }
+
+    fn observe(&self) -> BoxFuture<'_, Result<FabricReport, Error>> {
+        self.lists.lock().unwrap().push(Instant::now());
+        Box::pin(async { Ok(FabricReport::default()) })
+    }
+
+    fn apply(&self, _: PartitionBatch) -> BoxFuture<'_, Result<(), Error>> {
+        self.batches.lock().unwrap().push(Instant::now());
+        Box::pin(async { Ok(()) })
+    }
+
+    fn rate_limits(&self) -> RateLimits {
+        RateLimits { window: Duration::ZERO, interval: self.interval, max_in_flight: 1 }
+    }
+}
+
+/// Runs the loop for `time` and returns the health that it reported last. `period` is zero for the default.
+async fn run_loop(
+    manager: &Arc<RecordingManager>,
+    period: Duration,
+    time: Duration,
+    act: impl AsyncFnOnce(&ReconcilerHandle),
+) -> SubnetManagerHealth {
+    let (_managers, receiver) = watch::channel::<Arc<dyn SubnetManager>>(manager.clone());
+    let (sender, health) = watch::channel(SubnetManagerHealth::default());
+    let handle = ReconcilerHandle::default();
+    handle.set_list_period(period);
+    let task = tokio::spawn(run_reconciler(handle.clone(), receiver, sender));
+    tokio::join!(tokio::time::sleep(time), act(&handle));
+    task.abort();
+    health.borrow().clone()
+}
+
+#[tokio::test]
+async fn memberships_are_read_at_the_configured_period() {
+    let manager = Arc::new(RecordingManager::default());
+    let health =
+        run_loop(&manager, Duration::from_millis(20), Duration::from_millis(600), async |_| {}).await;
+    let lists = manager.lists.lock().unwrap().len();
+    assert!((3..=30).contains(&lists), "{lists} lists in 600 ms");
+    // The last list may not have been answered yet.
+    assert!(health.serial.abs_diff(lists as u64) <= 1, "{} of {lists} reported", health.serial);
+    assert!(health.fabric.is_some() && health.problem.is_none());
+}
+
+#[tokio::test]
+async fn memberships_are_read_every_five_seconds_by_default() {
+    let manager = Arc::new(RecordingManager::default());
+    run_loop(&manager, Duration::ZERO, Duration::from_millis(300), async |_| {}).await;
+    assert_eq!(manager.lists.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn changes_are_sent_at_once_but_not_faster_than_the_limit() {
+    let interval = Duration::from_millis(600);
+    let manager = Arc::new(RecordingManager { interval, ..RecordingManager::default() });
+    let begin = Instant::now();
+    run_loop(&manager, Duration::from_secs(60), Duration::from_millis(1900), async |handle| {
+        for guid in 1..=3 {
+            handle.lock().set_desired(table(&[(5, guid)]), ownership());
+            handle.wake();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+    let batches = manager.batches.lock().unwrap().clone();
+    let [first, second] = batches[..] else { panic!("the last two changes are one batch: {batches:?}") };
+    assert!(first - begin < interval, "the first change waits for nothing");
+    assert!(second - first >= interval, "{:?}", second - first);
 }

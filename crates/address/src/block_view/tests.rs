@@ -135,6 +135,24 @@ fn address_released_before_a_restore_is_not_lost() {
 }
 
 #[test]
+fn lost_address_stays_lost_while_its_node_still_restores() {
+    let id = block_of(0, None, &[], false).id();
+    let mut view = BlockView::for_node("own");
+    let before = [(1, "a"), (2, "a"), (3, "a"), (4, "b")];
+    view.observe(block_of(0, None, &before, false), ResourceVersion("9".into()));
+    let mut list = BlockList::default();
+    view.add_to_list(&mut list, block_of(0, None, &[(1, "a")], false), ResourceVersion("3".into()));
+    assert!(view.replace_all(list, |_| false));
+    assert_eq!(view.lost_offsets(&id), 0b1_1100);
+    // Another node writes. The old allocation of node a in the same block is no new one.
+    view.observe(block_of(0, None, &[(1, "a"), (9, "c")], false), ResourceVersion("4".into()));
+    assert_eq!(view.lost_offsets(&id), 0b1_1100);
+    // Node a restores one of its allocations, and has another one left.
+    view.observe(block_of(0, None, &[(1, "a"), (2, "a"), (9, "c")], false), ResourceVersion("5".into()));
+    assert_eq!(view.lost_offsets(&id), 0b1_1000);
+}
+
+#[test]
 fn last_128_released_addresses_are_remembered() {
     let entry = |pod: u8| {
         let uid = pod.to_string();
