@@ -66,6 +66,24 @@ pub enum Error {
         /// Number of assigned addresses whose holders are not listed.
         more: usize,
     },
+    /// A requested address is not an address, or the list of them is not a list.
+    #[error("requested addresses: {cause}")]
+    InvalidRequest { cause: String },
+    /// The pod requests an address that is in none of the network's pools.
+    #[error("requested address {address} is in no pool of the network: {}", .pools.join("; "))]
+    OutsidePools {
+        address: IpAddr,
+        /// Names and assignable ranges of the pools.
+        pools: Vec<String>,
+    },
+    /// The pod requests an address that another pod has, or that is withheld from assignment.
+    #[error("requested address {address} of pool {pool} is {}", HolderOrWithheld(.holder.as_ref()))]
+    RequestedInUse {
+        address: IpAddr,
+        pool: String,
+        /// The pod that has the address; `None` if the address is withheld.
+        holder: Option<AddressHolder>,
+    },
     /// A field of a SpiderIPPool is invalid.
     #[error("SpiderIPPool {pool}: {field}: {cause}")]
     InvalidPool { pool: String, field: String, cause: String },
@@ -145,6 +163,21 @@ impl fmt::Display for HolderList<'_> {
     }
 }
 
+/// Formats why a requested address cannot be assigned.
+struct HolderOrWithheld<'a>(Option<&'a AddressHolder>);
+
+impl fmt::Display for HolderOrWithheld<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(holder) => write!(f, "assigned to {} on {}", holder.pod, holder.node),
+            None => f.write_str(
+                "not assignable: it is excluded or reserved, Whereabouts or Spiderpool has recorded it, or the \
+                 pool is disabled",
+            ),
+        }
+    }
+}
+
 impl Error {
     /// Converts the error to a [`Fault`] with a code and a remedy; `what` names the affected network.
     pub fn fault(&self, what: &str) -> Fault {
@@ -164,6 +197,19 @@ impl Error {
                 FaultCode::AddressHeld,
                 "no action needed; retried automatically; if the node will not come back, delete its Node object or \
                  taint it node.kubernetes.io/out-of-service",
+            ),
+            Self::InvalidRequest { .. } => (
+                FaultCode::InvalidAnnotation,
+                "correct `ips` or `cni-args` in the pod's annotation k8s.v1.cni.cncf.io/networks",
+            ),
+            Self::OutsidePools { .. } => (
+                FaultCode::InvalidAnnotation,
+                "request an address of these ranges, or remove the request (`ips` in the pod's annotation \
+                 k8s.v1.cni.cncf.io/networks)",
+            ),
+            Self::RequestedInUse { .. } => (
+                FaultCode::AddressHeld,
+                "request another address, or delete the pod that has it; the pod is retried automatically",
             ),
             Self::NoPool { .. } => (
                 FaultCode::NoPool,

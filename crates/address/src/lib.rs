@@ -36,6 +36,7 @@ mod planner;
 mod pool;
 mod range;
 mod release;
+mod requested;
 pub mod spiderpool;
 pub mod whereabouts;
 
@@ -49,3 +50,4 @@ pub use planner::AddressPlanner;
 pub use pool::AddressPool;
 pub use range::{Exclusion, IpRange, IpamWarning};
 pub use release::{AddressRelease, ReleasePlan, ReleasedAddress};
+pub use requested::{RequestedAddress, restrict_to_requested};

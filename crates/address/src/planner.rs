@@ -1,7 +1,7 @@
 //! Plans the block writes that serve a batch of address requests.
 
 use crate::batch::{AddressAssignment, AddressRequest, AssignmentPlan, RequestRefusal};
-use crate::block::AllocationOwner;
+use crate::block::{AllocationOwner, IpBlockId};
 use crate::block_view::BlockView;
 use crate::chooser::AddressChooser;
 use crate::draft::BlockDraft;
@@ -167,6 +167,11 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     if pools.is_empty() {
         return Error::NoRange;
     }
+    if let [pool] = pools
+        && let Some(address) = pool.requested()
+    {
+        return requested_in_use(draft, pool, address);
+    }
     let mut holders = Vec::new();
     let mut more = 0;
     for pool in pools {
@@ -189,6 +194,17 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     }
     let pools = pools.iter().map(|pool| (pool.to_string(), pool.capacity())).collect();
     Error::Exhausted { pools, holders, more }
+}
+
+fn requested_in_use(draft: &BlockDraft<'_>, pool: &AddressPool, address: IpAddr) -> Error {
+    let (id, offset) = IpBlockId::containing(pool.space(), address);
+    let block = draft.get(&id);
+    let holder = block.as_ref().and_then(|block| block.entries.get(&offset)).map(|entry| AddressHolder {
+        address,
+        pod: entry.pod.clone(),
+        node: entry.node.clone(),
+    });
+    Error::RequestedInUse { address, pool: pool.to_string(), holder }
 }
 
 fn with_prefix(address: IpAddr, subnet: IpNet) -> IpNet {

@@ -19,7 +19,12 @@ pub struct AddressPool {
     /// Addresses that an owner may keep: the assignable ones and those that are withheld from new
     /// assignments.
     keepable: Vec<(u128, u128)>,
+    /// The only address of the pool that the request may get; `None` if it may get any.
+    requested: Option<IpAddr>,
 }
+
+/// Number of ranges that [`AddressPool::describe`] names.
+const MAX_DESCRIBED_RANGES: usize = 4;
 
 impl AddressPool {
     /// Creates a pool of all addresses in `ranges` that are in `subnet` and not excluded. Each range is a pair of its
@@ -52,7 +57,8 @@ impl AddressPool {
         if ranges.is_empty() {
             return Err(Error::NoUsableAddress { pool: name });
         }
-        Ok(Self { name, space, subnet: subnet.trunc(), gateway, keepable: ranges.clone(), ranges })
+        let (subnet, keepable) = (subnet.trunc(), ranges.clone());
+        Ok(Self { name, space, subnet, gateway, ranges, keepable, requested: None })
     }
 
     /// Returns the pool without the assignable addresses in `withheld`. Owners of these addresses keep them.
@@ -67,6 +73,32 @@ impl AddressPool {
     /// Returns a copy of the pool that assigns no new addresses. Owners of its addresses keep them.
     pub fn closed(&self) -> Self {
         Self { ranges: Vec::new(), ..self.clone() }
+    }
+
+    /// Returns a copy of the pool with `address` only. `address` must be one that an owner may keep.
+    pub fn restricted_to(&self, address: IpAddr) -> Self {
+        let number = ip_to_number(address);
+        let only = |intervals: &[(u128, u128)]| match contains_number(intervals, number) {
+            true => vec![(number, number)],
+            false => Vec::new(),
+        };
+        let (ranges, keepable) = (only(&self.ranges), vec![(number, number)]);
+        Self { ranges, keepable, requested: Some(address), ..self.clone() }
+    }
+
+    /// Returns the only address that the request may get, if the pool is restricted to one.
+    pub(crate) fn requested(&self) -> Option<IpAddr> {
+        self.requested
+    }
+
+    /// Returns the name and the assignable ranges, for error messages.
+    pub(crate) fn describe(&self) -> String {
+        let ranges = self.ranges().take(MAX_DESCRIBED_RANGES).map(|(low, high)| match low == high {
+            true => low.to_string(),
+            false => format!("{low}-{high}"),
+        });
+        let more = if self.ranges.len() > MAX_DESCRIBED_RANGES { ", …" } else { "" };
+        format!("{} ({}{more})", self.name, ranges.collect::<Vec<_>>().join(", "))
     }
 
     pub fn name(&self) -> &str {

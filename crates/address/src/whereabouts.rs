@@ -20,7 +20,7 @@ use crate::batch::AddressRequest;
 use crate::family::IpFamily;
 use crate::json_options::JsonOptions;
 use crate::range::{parse_lenient_address, parse_lenient_subnet};
-use crate::{AddressPool, Error, Exclusion, IpRange, IpSpace, IpamWarning};
+use crate::{AddressPool, Error, Exclusion, IpRange, IpSpace, IpamWarning, RequestedAddress};
 use ferroband_model::PodRef;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
@@ -113,30 +113,13 @@ impl WhereaboutsConfig {
         Ok(Self { pools, static_addresses, routes, dns, warnings })
     }
 
-    /// Adds the static addresses of `CNI_ARGS`. `IP` is a list of addresses with prefix length. Each
-    /// `GATEWAY` applies to the addresses whose subnet contains it.
-    pub fn with_cni_args(mut self, ips: &str, gateways: &str) -> Result<Self, Error> {
-        let split_list = |text: &str| -> Vec<String> {
-            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-        };
-        let gateway = |text: String| {
-            let invalid = || Error::InvalidAddress {
-                field: "GATEWAY".into(),
-                value: text.clone(),
-                expected: "an address",
-            };
-            parse_lenient_address(&text).ok_or_else(invalid)
-        };
-        let gateways = split_list(gateways).into_iter().map(gateway).collect::<Result<Vec<_>, _>>()?;
-        for text in split_list(ips) {
-            let expected = "an address with a prefix length";
-            let invalid = || Error::InvalidAddress { field: "IP".into(), value: text.clone(), expected };
-            let address = parse_lenient_subnet(&text).ok_or_else(invalid)?;
-            self.static_addresses.push(StaticAddress { address, gateway: None });
-        }
-        for fixed in &mut self.static_addresses {
-            let within = gateways.iter().copied().find(|gateway| fixed.address.contains(gateway));
-            fixed.gateway = within.or(fixed.gateway);
+    /// Adds the requested addresses as static addresses if the network has no pool, as in Whereabouts. In a network
+    /// with pools, requested addresses come from the pools ([`crate::restrict_to_requested`]).
+    pub fn with_requested(mut self, requested: &[RequestedAddress]) -> Result<Self, Error> {
+        if self.pools.is_empty() {
+            for one in requested {
+                self.static_addresses.push(StaticAddress { address: one.with_prefix()?, gateway: None });
+            }
         }
         Ok(self)
     }

@@ -232,5 +232,6 @@ fn call_message(call: &Invocation, pod: Option<PodRef>) -> message::CniCall {
         ifname: call.ifname.clone(),
         pod,
         config: Value::Object(call.config.map().clone()),
+        ips: args::requested_ips(&call.args),
     }
 }

@@ -42,6 +42,12 @@ pub fn parse_pod(args: &str) -> Result<Option<PodRef>, Error> {
     Ok(Some(pod).filter(|pod| !pod.namespace.is_empty() && !pod.name.is_empty()))
 }
 
+/// Return the addresses in `IP`, a comma-separated list. Only the first `IP` counts, as in [`parse_pod`].
+pub fn requested_ips(args: &str) -> Vec<String> {
+    let list = args.split(';').find_map(|pair| pair.strip_prefix("IP=")).unwrap_or_default();
+    list.split(',').map(str::trim).filter(|ip| !ip.is_empty()).map(str::to_owned).collect()
+}
+
 /// Append `more`, the additional pairs of one attachment, to `args`, which has the format of `CNI_ARGS`.
 pub fn append<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str> {
     if more.is_empty() {
@@ -62,6 +68,8 @@ mod tests {
         let more = BTreeMap::from([("IP".to_owned(), "10.0.0.1/24".to_owned())]);
         assert_eq!(append("A=1;", &more), "A=1;IP=10.0.0.1/24");
         assert_eq!(append("", &more), "IP=10.0.0.1/24");
+        assert_eq!(requested_ips("A=1;IP=10.0.0.1/24, fd00::1;IP=10.9.9.9"), ["10.0.0.1/24", "fd00::1"]);
+        assert_eq!(requested_ips("K8S_POD_IP=10.0.0.1;IP="), Vec::<String>::new());
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct CniCall {
     pub pod: Option<PodRef>,
     /// Configuration from standard input.
     pub config: Value,
+    /// Addresses that `IP` in `CNI_ARGS` requests for the interface.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<String>,
 }
 
 /// A request from the CNI process to the node daemon.

@@ -40,6 +40,7 @@ fn is_zero_value(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RequestedAddress;
     use crate::whereabouts::WhereaboutsConfig;
     use serde_json::json;
 
@@ -68,30 +69,18 @@ mod tests {
 
     // Case: ipam W38
     #[test]
-    fn cni_args_add_static_addresses_with_the_gateways_of_their_subnets() {
-        let ipam = object(json!({"type": "whereabouts", "range": "10.0.0.0/24",
-            "addresses": [{"address": "10.10.0.1/24", "gateway": "10.10.0.254"}]}));
-        let read = WhereaboutsConfig::parse(&ipam)
-            .unwrap()
-            .with_cni_args("10.20.0.5/24, 10.30.0.5/16", "10.30.0.1")
-            .unwrap();
-        let fixed: Vec<_> = read
-            .static_addresses
-            .iter()
-            .map(|fixed| (fixed.address.to_string(), fixed.gateway.map(|gw| gw.to_string())))
-            .collect();
-        let expected =
-            |address: &str, gateway: Option<&str>| (address.to_owned(), gateway.map(str::to_owned));
-        assert_eq!(
-            fixed,
-            [
-                expected("10.10.0.1/24", Some("10.10.0.254")),
-                expected("10.20.0.5/24", None),
-                expected("10.30.0.5/16", Some("10.30.0.1")),
-            ]
-        );
-        let wrong = WhereaboutsConfig::parse(&ipam).unwrap().with_cni_args("10.20.0.5", "").unwrap_err();
-        assert!(wrong.to_string().contains("10.20.0.5"), "{wrong}");
+    fn requested_addresses_are_static_only_in_a_network_without_a_pool() {
+        let statics = |ipam: serde_json::Value, ip: &str| -> Result<Vec<String>, crate::Error> {
+            let requested = RequestedAddress::read_all([ip], &Map::new())?;
+            let read = WhereaboutsConfig::parse(&object(ipam)).unwrap().with_requested(&requested)?;
+            Ok(read.static_addresses.iter().map(|fixed| fixed.address.to_string()).collect())
+        };
+        let without_pool = || json!({"type": "whereabouts", "addresses": [{"address": "10.10.0.1/24"}]});
+        assert_eq!(statics(without_pool(), "10.20.0.5/24").unwrap(), ["10.10.0.1/24", "10.20.0.5/24"]);
+        let wrong = statics(without_pool(), "10.20.0.5").unwrap_err();
+        assert!(wrong.to_string().contains("IP: '10.20.0.5' is not an address with a prefix"), "{wrong}");
+        let range = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
+        assert_eq!(statics(range, "10.20.0.5/24").unwrap(), Vec::<String>::new());
     }
 
     // Case: ipam W41

@@ -78,7 +78,8 @@ const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "ips",
-        "Requested addresses, with or without prefix length; passed to plugins with the capability `ips`.",
+        "Requested addresses, with or without prefix length. With `whereabouts` and `spiderpool` addresses, they must be \
+         in a pool of the network. Also passed to plugins with the capability `ips`.",
     ),
     ("mac", "Requested link-layer address; passed to plugins with the capability `mac`."),
     (

@@ -123,7 +123,13 @@ fn request_on(channel: &mut Channel, request: &DaemonRequest) -> DaemonReply {
 fn add_request(container: &str) -> DaemonRequest {
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "uid-a".into() };
     let config = json!({"cniVersion": "1.0.0", "name": "k8s", "type": "ferroband"});
-    DaemonRequest::Add(CniCall { container: container.into(), ifname: "eth0".into(), pod: Some(pod), config })
+    DaemonRequest::Add(CniCall {
+        container: container.into(),
+        ifname: "eth0".into(),
+        pod: Some(pod),
+        config,
+        ips: Vec::new(),
+    })
 }
 
 /// A request for an address of a network that needs no interface on this host.
@@ -135,6 +141,7 @@ fn assign_request(container: &str) -> DaemonRequest {
         ifname: "net1".into(),
         pod: Some(pod),
         config,
+        ips: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::WhereaboutsLegacy;
 use crate::caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface};
 use ferroband_address::{
-    AddressRequest, Error, IpamWarning,
+    AddressRequest, Error, IpamWarning, RequestedAddress, restrict_to_requested,
     spiderpool::{PoolSelection, SpiderpoolConfig},
     whereabouts::{WhereaboutsConfig, merge_flat_file},
 };
@@ -53,32 +53,39 @@ impl IpamSource {
         }
     }
 
-    /// Applies `IP` and `GATEWAY` of `CNI_ARGS`, which are comma-separated lists. With Spiderpool, they have
-    /// no effect.
-    pub fn with_arguments(self, ips: &str, gateways: &str) -> Result<Self, Error> {
-        match self {
-            Self::Whereabouts(ipam) => ipam.with_cni_args(ips, gateways).map(Self::Whereabouts),
-            other => Ok(other),
-        }
-    }
-
     /// Whether the addresses of a plugin come from SpiderIPPool objects.
     pub fn uses_pool_objects(config: &Map<String, Value>) -> bool {
         SpiderpoolConfig::applies_to(config)
     }
 
-    /// Returns one address request for each address that the interface needs.
+    /// Adds the addresses that the pod requests to the static addresses, if a Whereabouts network has no pool.
+    /// In all other networks, [`Self::requests`] takes the addresses from the pools.
+    pub fn with_requested(self, requested: &[RequestedAddress]) -> Result<Self, Error> {
+        match self {
+            Self::Whereabouts(ipam) => ipam.with_requested(requested).map(Self::Whereabouts),
+            other => Ok(other),
+        }
+    }
+
+    /// Returns one address request for each address that the interface needs. Returns an error if an address
+    /// that the pod requests is in none of the pools.
     pub fn requests(
         &self,
         pod: &PodRef,
         sticky: bool,
         interface: &str,
         container: &str,
-    ) -> Vec<AddressRequest> {
-        match self {
+        requested: &[RequestedAddress],
+    ) -> Result<Vec<AddressRequest>, Error> {
+        let mut requests = match self {
             Self::Whereabouts(ipam) => ipam.requests(pod, sticky, interface, container),
             Self::Spiderpool(choice) => choice.requests(pod, sticky, interface, container),
+        };
+        // Without a pool there is nothing to check.
+        if !requests.is_empty() {
+            restrict_to_requested(&mut requests, requested)?;
         }
+        Ok(requests)
     }
 
     /// Settings of the configuration that are accepted but have no effect.

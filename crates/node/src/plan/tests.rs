@@ -10,6 +10,8 @@ use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Value, json};
 use std::{collections::HashMap, fs};
 
+mod requested_addresses;
+
 fn facts(networks: &str) -> PodFacts {
     PodFacts {
         uid: "u1".into(),

@@ -2,7 +2,7 @@
 
 use super::{IpamSource, PlanInput, WhereaboutsLegacy};
 use crate::caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface};
-use ferroband_address::AddressRequest;
+use ferroband_address::{AddressRequest, RequestedAddress};
 use ferroband_attach::{
     ConfigFields,
     message::CniCall,
@@ -46,10 +46,15 @@ impl AttachmentIpRequests {
             input.spiderpool_context,
             input.legacy,
         );
-        let argument = |name: &str| attachment.args.get(name).map(String::as_str).unwrap_or_default();
-        let ipam = ipam.and_then(|ipam| ipam.with_arguments(argument("IP"), argument("GATEWAY")));
-        let ipam = ipam.map_err(|e| e.fault(&what))?;
-        let requests = ipam.requests(input.pod, input.facts.stateful, &attachment.ifname, input.container);
+        let arguments = attachment.args.get("IP").into_iter().flat_map(|ips| ips.split(','));
+        let read = || -> Result<_, ferroband_address::Error> {
+            let requested = RequestedAddress::read_all(arguments, &step.config)?;
+            let ipam = ipam?.with_requested(&requested)?;
+            let (sticky, ifname) = (input.facts.stateful, &attachment.ifname);
+            let requests = ipam.requests(input.pod, sticky, ifname, input.container, &requested)?;
+            Ok((ipam, requests))
+        };
+        let (ipam, requests) = read().map_err(|e| e.fault(&what))?;
         Ok(Some(Self { attachment: position, network: attachment.network.clone(), ipam, requests }))
     }
 
@@ -67,8 +72,13 @@ impl AttachmentIpRequests {
         let config = call.config.as_object().unwrap_or(&empty);
         let network = ConfigFields(config).text("name").ok().flatten().unwrap_or_default().to_owned();
         let ipam = IpamSource::from_plugin_config(config, facts, interface, spiderpool_context, legacy);
-        let ipam = ipam.map_err(|e| e.fault(&format!("network {network}")))?;
-        let requests = ipam.requests(pod, facts.stateful, &call.ifname, &call.container);
+        let read = || -> Result<_, ferroband_address::Error> {
+            let requested = RequestedAddress::read_all(call.ips.iter().map(String::as_str), config)?;
+            let ipam = ipam?.with_requested(&requested)?;
+            let requests = ipam.requests(pod, facts.stateful, &call.ifname, &call.container, &requested)?;
+            Ok((ipam, requests))
+        };
+        let (ipam, requests) = read().map_err(|e| e.fault(&format!("network {network}")))?;
         Ok(Self { attachment: 0, network, ipam, requests })
     }
 

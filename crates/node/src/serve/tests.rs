@@ -184,6 +184,7 @@ fn call(pod: &str) -> CniCall {
         ifname: "eth0".into(),
         pod: Some(PodRef { namespace: "default".into(), name: pod.into(), uid: format!("uid-{pod}") }),
         config: json!({"name": "k8s", "runtimeConfig": {"portMappings": [{"hostPort": 80}]}}),
+        ips: Vec::new(),
     }
 }
 
