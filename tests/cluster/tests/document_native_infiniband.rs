@@ -44,6 +44,10 @@ fn adapter_is_switched_to_infiniband_and_a_pod_gets_a_function() {
                 Err(status)
             }
         });
+        // Until then the state is no failure, and no function of the Ethernet port is offered.
+        assert_eq!(state(node)["status"]["syncStatus"], "InProgress");
+        let offered = kubectl_get(&["node", node])["status"]["allocatable"][RESOURCE].clone();
+        assert!(offered.is_null() || offered == "0", "{offered}");
         reboot_node(node);
     }
     for node in &nodes {

@@ -162,7 +162,7 @@ fn malformed_attribute_is_reported_with_its_path() {
     let (_directory, root) = fixture();
     let guid = root.sys("class/infiniband/mlx5_0/node_guid");
     fs::write(&guid, "248a\n").unwrap();
-    match infiniband::devices(&root) {
+    match infiniband::device(&root, "mlx5_0") {
         Err(Error::MalformedFile { path, .. }) => assert_eq!(path, guid),
         other => panic!("{other:?}"),
     }
