@@ -105,7 +105,7 @@ impl Error {
             Self::SharedRdma => with_text(
                 FaultCode::InvalidConfig,
                 "network configuration",
-                "remove rdmaIsolation, or set exclusive mode: `options ib_core netns_mode=0` and reboot",
+                "set `rdmaMode: exclusive` in the node's SriovNetworkPoolConfig, or remove rdmaIsolation",
             ),
             Self::AmbiguousDevice { .. } => {
                 with_text(FaultCode::InvalidConfig, "network configuration", "set `deviceID`")

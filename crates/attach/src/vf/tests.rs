@@ -112,3 +112,12 @@ fn a_step_is_serialized_losslessly() {
     let text = serde_json::to_string(&kind).unwrap();
     assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);
 }
+
+#[test]
+fn rdma_isolation_on_a_shared_node_advises_the_rdma_mode_of_the_pool() {
+    let remedy = Error::SharedRdma.fault().remedy;
+    assert!(
+        remedy.contains("`rdmaMode: exclusive`") && remedy.contains("SriovNetworkPoolConfig"),
+        "{remedy}"
+    );
+}

@@ -129,6 +129,13 @@ pub fn check_inventory(inventory: &Inventory) -> Vec<DoctorFinding> {
     };
     let mut findings = vec![DoctorFinding::ok("RDMA namespaces", mode)];
     for device in &inventory.devices {
+        if let Some(error) = &device.error {
+            findings.push(DoctorFinding::problem(
+                format!("device {}", device.name),
+                error,
+                "look for errors of the adapter in the kernel log; reset the adapter, or reboot the node",
+            ));
+        }
         let virtual_function =
             device.pci.as_deref().and_then(|pci| inventory.function(pci)).is_some_and(|f| f.pf.is_some());
         for port in device.ports.iter().filter(|port| port.link_layer.as_deref() == Some("InfiniBand")) {

@@ -142,6 +142,19 @@ impl Inventory {
         }
     }
 
+    /// Names of the interfaces on which IPoIB children are created: those of InfiniBand ports of physical functions. A
+    /// virtual function is given to one pod.
+    pub fn ipoib_parents(&self) -> impl Iterator<Item = &str> {
+        let is_vf = |device: &InventoryRdmaDevice| {
+            device.pci.as_deref().and_then(|pci| self.function(pci)).is_some_and(|f| f.pf.is_some())
+        };
+        let is_infiniband = |device: &InventoryRdmaDevice| {
+            device.ports.iter().any(|port| port.link_layer.as_deref() == Some("InfiniBand"))
+        };
+        let parents = self.devices.iter().filter(move |device| is_infiniband(device) && !is_vf(device));
+        parents.flat_map(|device| device.netdevs.iter().map(String::as_str))
+    }
+
     pub fn rdma_devices_of<'a>(&'a self, pci: &'a str) -> impl Iterator<Item = &'a InventoryRdmaDevice> {
         self.devices.iter().filter(move |device| device.pci.as_deref() == Some(pci))
     }

@@ -55,6 +55,29 @@ fn sysfs_is_read_and_only_existing_device_files_count() {
 }
 
 #[test]
+fn only_infiniband_interfaces_of_physical_functions_are_ipoib_parents() {
+    let mut inventory = crate::pools::fixture::node(2);
+    for device in &mut inventory.devices {
+        device.netdevs = vec![format!("net-{}", device.name)];
+    }
+    // mlx5_1 is an Ethernet port, mlx5_2 and mlx5_3 are virtual functions.
+    assert_eq!(inventory.ipoib_parents().collect::<Vec<_>>(), ["net-mlx5_0"]);
+}
+
+#[test]
+fn unreadable_device_is_in_the_inventory_with_its_error() {
+    let dir = tempfile::tempdir().unwrap();
+    plug(dir.path());
+    let root = Root::at(dir.path());
+    // The read of a directory fails, as the read from an adapter that hangs does.
+    fs::create_dir_all(root.sys("class/infiniband/mlx5_0/fw_ver")).unwrap();
+    let inventory = Inventory::read(&root, false).unwrap();
+    let [device] = &inventory.devices[..] else { panic!("{inventory:?}") };
+    assert_eq!((device.pci.as_deref(), device.ports.len()), (Some("0000:86:00.0"), 0));
+    assert!(device.error.as_ref().unwrap().contains("fw_ver"), "{device:?}");
+}
+
+#[test]
 fn functions_are_read_with_topology_and_devices() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::at(dir.path());

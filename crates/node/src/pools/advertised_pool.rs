@@ -174,7 +174,8 @@ impl<'a> AdvertisedPoolBuilder<'a> {
                 );
             }
         }
-        let count = if any && !self.reject_exclusive_mode(pool) { count } else { 0 };
+        // No file requests a whole-node pool, so it is no problem that it is not offered in exclusive mode.
+        let count = if any && self.inventory.exclusive != Some(true) { count } else { 0 };
         let healthy = files.iter().any(|file| file.role == DeviceFileRole::Verbs);
         let name = pool.resource.name();
         let devices = (0..count).map(|n| AdvertisedDevice {
@@ -243,7 +244,7 @@ impl<'a> AdvertisedPoolBuilder<'a> {
         if exclusive {
             let cause = format!(
                 "{} is not advertised: RDMA devices of this node belong to one network namespace each \
-                 (exclusive mode); change it with `rdma system set netns shared`",
+                 (exclusive mode); remove the pool, or set `rdmaMode: shared` in the node's SriovNetworkPoolConfig",
                 pool.resource
             );
             self.add_problem(pool, "", cause);

@@ -143,11 +143,11 @@ impl CniHandler {
             return fault;
         }
         let inventory = Inventory::read(self.host.root(), self.host.is_simulated()).unwrap_or_default();
-        let names: Vec<String> = inventory.devices.into_iter().flat_map(|device| device.netdevs).collect();
+        let names: Vec<&str> = inventory.ipoib_parents().collect();
         if names.is_empty() {
             return fault;
         }
-        let remedy = format!("set `master` to one of the node's interfaces: {}", names.join(", "));
+        let remedy = format!("set `master` to one of the node's InfiniBand interfaces: {}", names.join(", "));
         Fault { remedy, ..fault }
     }
 
