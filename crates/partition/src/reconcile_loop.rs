@@ -149,7 +149,7 @@ async fn reconcile_with(
                 let now = Instant::now();
                 match outcome {
                     Ok(fabric) => {
-                        handle.lock().record_list(mark, fabric.members.clone(), fabric.stale);
+                        handle.lock().record_list(mark, &fabric);
                         (failures, list_at) = (0, now + period.max(took * MIN_LIST_PAUSE_FACTOR));
                         report_health(health, None, Some(fabric));
                     }

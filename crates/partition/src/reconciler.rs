@@ -9,8 +9,8 @@
 
 use crate::partition_change::{diff, diff_partition};
 use crate::{
-    Backoff, Error, GuidRange, MembershipTable, Ownership, PKeyBase, PartitionBatch, PartitionChange,
-    RateLimits,
+    Backoff, Error, FabricReport, GuidRange, MembershipTable, Ownership, PKeyBase, PartitionBatch,
+    PartitionChange, RateLimits,
 };
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +48,8 @@ pub struct PartitionReconciler {
     /// The memberships in the subnet manager, as far as known. `None` until they have been read once. No
     /// change is sent before that.
     observed: Option<MembershipTable>,
+    /// Partitions whose members have never been read. Nothing is known about them, and they are not changed.
+    unread: BTreeSet<PKeyBase>,
     uncertain: BTreeSet<(PKeyBase, Guid)>,
     in_flight: BTreeMap<PKeyBase, PartitionChange>,
     failures: BTreeMap<PKeyBase, PartitionFailure>,
@@ -111,6 +113,7 @@ impl PartitionReconciler {
     pub fn is_removed(&self, key: PKeyBase, guid: Guid) -> bool {
         let adding = self.in_flight.get(&key).is_some_and(|change| change.add.contains_key(&guid));
         self.observed.as_ref().is_some_and(|observed| observed.get(key, guid).is_none())
+            && !self.unread.contains(&key)
             && !self.uncertain.contains(&(key, guid))
             && !adding
     }
@@ -121,6 +124,11 @@ impl PartitionReconciler {
         self.observed.as_ref()
     }
 
+    /// Partitions whose members have never been read, although the others have.
+    pub fn unread(&self) -> &BTreeSet<PKeyBase> {
+        &self.unread
+    }
+
     /// Marks the start of a read of all memberships. Pass the returned sequence number to
     /// [`Self::record_list`].
     pub fn begin_list(&mut self) -> u64 {
@@ -128,12 +136,16 @@ impl PartitionReconciler {
         self.sequence
     }
 
-    /// Records the memberships that were read from the subnet manager. Partitions that changed since the read
-    /// started keep their known state.
-    pub fn record_list(&mut self, mark: u64, mut table: MembershipTable, stale: bool) {
-        self.stale = stale;
+    /// Records what was read from the subnet manager. Partitions that changed since the read started, and those that
+    /// could not be read, keep their known state.
+    pub fn record_list(&mut self, mark: u64, report: &FabricReport) {
+        let mut table = report.members.clone();
+        self.stale = report.stale;
         let changed_since = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
-        let keep: BTreeSet<PKeyBase> = changed_since.chain(self.in_flight.keys().copied()).collect();
+        let keep = changed_since.chain(self.in_flight.keys().copied()).chain(report.unread.iter().copied());
+        let keep: BTreeSet<PKeyBase> = keep.collect();
+        let is_unknown = |key: &&PKeyBase| self.observed.is_none() || self.unread.contains(*key);
+        self.unread = report.unread.iter().filter(is_unknown).copied().collect();
         if let Some(observed) = &self.observed {
             for key in &keep {
                 table.copy_partition(*key, observed);
@@ -162,7 +174,11 @@ impl PartitionReconciler {
     /// once.
     pub fn pending_changes(&mut self) -> &BTreeMap<PKeyBase, PartitionChange> {
         self.pending_changes.get_or_insert_with(|| match &self.observed {
-            Some(observed) => diff(&self.desired, observed, &self.uncertain, &self.ownership),
+            Some(observed) => {
+                let mut changes = diff(&self.desired, observed, &self.uncertain, &self.ownership);
+                changes.retain(|key, _| !self.unread.contains(key));
+                changes
+            }
             None => BTreeMap::new(),
         })
     }
@@ -284,6 +300,7 @@ impl PartitionReconciler {
         let is_member = |observed: &MembershipTable| observed.iter().any(|(_, member, _)| member == guid);
         let adding = |change: &PartitionChange| change.add.contains_key(&guid);
         self.observed.as_ref().is_some_and(|observed| !is_member(observed))
+            && self.unread.is_empty()
             && !self.uncertain.iter().any(|(_, uncertain)| *uncertain == guid)
             && !self.in_flight.values().any(adding)
     }

@@ -2,7 +2,7 @@
 
 use crate::{Error, MembershipTable, PKeyBase, PartitionChange};
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct PartitionBatch {
 pub struct FabricReport {
     /// Members of all partitions except the default one.
     pub members: MembershipTable,
+    /// Partitions that exist but whose members could not be read.
+    pub unread: BTreeSet<PKeyBase>,
     /// Whether the ports of pods are full members of the default partition, so that partitions do not isolate. `None`
     /// if unknown.
     pub open: Option<bool>,

@@ -19,6 +19,10 @@ fn ownership() -> Ownership {
     Ownership { guids: (1..100).map(Guid::new).collect(), ..Ownership::default() }
 }
 
+fn report(members: MembershipTable) -> FabricReport {
+    FabricReport { members, ..FabricReport::default() }
+}
+
 fn timed_out() -> Result<(), Error> {
     Err(Error::Timeout { manager: "m".into(), request: "r".into(), timeout: Duration::from_secs(1) })
 }
@@ -27,7 +31,7 @@ fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionRecon
     let mut reconciler = PartitionReconciler::default();
     reconciler.set_desired(table(desired), ownership());
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, table(observed), false);
+    reconciler.record_list(mark, &report(table(observed)));
     reconciler
 }
 
@@ -132,12 +136,12 @@ fn old_list_does_not_override_newer_results() {
     let mark = reconciler.begin_list();
     let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
     reconciler.finish_batch(&batch, &Ok(()), now);
-    reconciler.record_list(mark, MembershipTable::default(), false);
+    reconciler.record_list(mark, &report(MembershipTable::default()));
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
     // Memberships that are read after the batch must be used. Here, the subnet manager has lost the member,
     // so the member must be sent again.
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, MembershipTable::default(), false);
+    reconciler.record_list(mark, &report(MembershipTable::default()));
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Pending);
     assert_eq!(reconciler.start_batches(now, PER_PARTITION).len(), 1);
 }
@@ -153,8 +157,30 @@ fn reset_abandons_batches_in_flight_and_sends_them_again_after_the_next_list() {
     reconciler.finish_batch(&abandoned, &Ok(()), now);
     assert_eq!(reconciler.observed(), None);
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, MembershipTable::default(), false);
+    reconciler.record_list(mark, &report(MembershipTable::default()));
     assert_eq!(reconciler.start_batches(now, PER_PARTITION), [abandoned]);
+}
+
+#[test]
+fn partitions_that_cannot_be_read_do_not_stop_the_others() {
+    let mut reconciler = PartitionReconciler::default();
+    reconciler.set_desired(table(&[(5, 1), (6, 2)]), ownership());
+    let partial = |members| FabricReport { unread: [key(6)].into(), ..report(members) };
+    let (mark, now) = (reconciler.begin_list(), Instant::now());
+    reconciler.record_list(mark, &partial(MembershipTable::default()));
+    let batches = reconciler.start_batches(now, PER_PARTITION);
+    assert_eq!(batches.iter().flat_map(|batch| batch.changes.keys()).collect::<Vec<_>>(), [&key(5)]);
+    reconciler.finish_batch(&batches[0], &Ok(()), now);
+    // Nothing is known about partition 6, so no GUID is confirmed to be absent from it.
+    assert!(!reconciler.is_removed(key(6), Guid::new(9)) && !reconciler.is_in_no_partition(Guid::new(9)));
+    assert!(reconciler.is_removed(key(5), Guid::new(9)));
+    // It is read once. From then on its known state is kept if it cannot be read.
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, &report(table(&[(5, 1), (6, 2)])));
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, &partial(table(&[(5, 1)])));
+    assert_eq!(reconciler.membership_state(key(6), Guid::new(2)), MembershipState::Programmed);
+    assert!(reconciler.is_in_no_partition(Guid::new(9)));
 }
 
 // Case: partitions 59
@@ -198,7 +224,7 @@ proptest! {
                         _ => reconciler.finish_batch(&batch, &timed_out(), now),
                     }
                 },
-                4 => { let mark = reconciler.begin_list(); reconciler.record_list(mark, actual.clone(), false); }
+                4 => { let mark = reconciler.begin_list(); reconciler.record_list(mark, &report(actual.clone())); }
                 // The subnet manager loses all memberships.
                 _ => { actual = MembershipTable::default(); }
             }
@@ -209,7 +235,7 @@ proptest! {
             reconciler.finish_batch(&batch, &Ok(()), now);
         }
         let mark = reconciler.begin_list();
-        reconciler.record_list(mark, actual.clone(), false);
+        reconciler.record_list(mark, &report(actual.clone()));
         for _ in 0..10 {
             now += Duration::from_secs(60);
             for batch in reconciler.start_batches(now, PER_PARTITION) {

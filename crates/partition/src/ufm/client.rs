@@ -90,14 +90,21 @@ impl UfmClient {
         path: &str,
         body: Option<Value>,
     ) -> Result<UfmResponse, Error> {
-        let description = format!("{method} {path}");
-        match tokio::time::timeout(self.timeout, self.send(method, path, body)).await {
+        self.request_within(self.timeout, method, path, body).await
+    }
+
+    /// Like [`Self::request`], with another deadline.
+    pub(super) async fn request_within(
+        &self,
+        timeout: Duration,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<UfmResponse, Error> {
+        let request = format!("{method} {path}");
+        match tokio::time::timeout(timeout, self.send(method, path, body)).await {
             Ok(response) => response,
-            Err(_) => Err(Error::Timeout {
-                manager: self.name.clone(),
-                request: description,
-                timeout: self.timeout,
-            }),
+            Err(_) => Err(Error::Timeout { manager: self.name.clone(), request, timeout }),
         }
     }
 

@@ -7,6 +7,7 @@
 //! Status 200 means that UFM stored the change, not that a port's P_Key table contains it. The nodes check the tables.
 
 mod client;
+mod list;
 mod partitions;
 mod response;
 mod settings;

@@ -1,7 +1,7 @@
 //! UFM as a [`SubnetManager`].
 
+use super::UfmClientSettings;
 use super::client::UfmClient;
-use super::{UfmClientSettings, response};
 use crate::{
     Error, FabricReport, Membership, MembershipTable, PKeyBase, PartitionBatch, PartitionChange, RateLimits,
     SettingError, SubnetManager,
@@ -11,48 +11,41 @@ use futures::future::BoxFuture;
 use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Maximum number of GUIDs in one request. The URL path of a removal contains all of them.
 const MAX_GUIDS_PER_REQUEST: usize = 200;
 
+/// Time limit for the list of all members. UFM needs many seconds for a large fabric.
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A UFM server, whose partitions are managed through its REST API.
 pub struct Ufm {
-    client: UfmClient,
+    pub(super) client: UfmClient,
+    pub(super) list_timeout: Duration,
+    /// Whether the list of all members timed out once. From then on, partitions are read one by one.
+    pub(super) is_list_too_long: AtomicBool,
 }
 
 impl Ufm {
     /// Creates a client without connecting to the server.
     pub fn new(settings: &UfmClientSettings) -> Result<Self, SettingError> {
-        Ok(Self { client: UfmClient::new(settings)? })
+        Ok(Self {
+            client: UfmClient::new(settings)?,
+            list_timeout: LIST_TIMEOUT,
+            is_list_too_long: AtomicBool::default(),
+        })
     }
 
     /// Replaces the default time limit of 15 seconds for each request.
     pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { client: self.client.with_timeout(timeout) }
+        Self { client: self.client.with_timeout(timeout), ..self }
     }
 
-    async fn list(&self) -> Result<FabricReport, Error> {
-        let request = "GET /resources/pkeys";
-        let response = self.client.request(Method::GET, "/resources/pkeys?guids_data=true", None).await?;
-        if !response.is_success() {
-            return Err(self.client.rejected(request, &response));
-        }
-        let body = response
-            .body
-            .as_object()
-            .ok_or_else(|| self.client.invalid_response(request, "not a JSON object"))?;
-        let mut fabric = response::parse_partitions(body);
-        // UFM's opensm always programs virtual ports.
-        fabric.virtualization = Some(true);
-        // Not every UFM version has this endpoint. Without it, default management keys are not reported.
-        if let Ok(configuration) = self.client.request(Method::GET, "/app/smconf", None).await
-            && configuration.is_success()
-            && let Some(body) = configuration.body.as_object()
-        {
-            fabric.default_secrets = response::default_secrets(body);
-        }
-        Ok(fabric)
+    /// Replaces the default time limit of 60 seconds for the list of all members.
+    pub fn with_list_timeout(self, list_timeout: Duration) -> Self {
+        Self { list_timeout, ..self }
     }
 
     async fn change(

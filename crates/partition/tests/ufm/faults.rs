@@ -69,6 +69,25 @@ async fn request_applied_without_response_is_removed_later() {
     }
 }
 
+#[tokio::test]
+async fn partitions_are_read_one_by_one_if_the_list_takes_too_long() {
+    let simulator = UfmSimulator::start(UfmSimulatorOptions::default()).unwrap();
+    simulator.add_foreign_member(5, Guid::new(POOL + 9));
+    simulator.add_foreign_member(6, Guid::new(POOL + 9));
+    simulator.inject_fault("pkeys?guids_data", 9, InjectedFault::Delay(Duration::from_secs(9)));
+    simulator.inject_fault("pkeys/0x6?", 2, InjectedFault::RespondWith(500));
+    let client = Ufm::new(&settings(&simulator.client_env())).unwrap();
+    let client = client.with_list_timeout(Duration::from_millis(300));
+    let fixture = UfmReconcilerFixture::start_with_period(Arc::new(client), Duration::from_millis(500));
+    fixture.set_desired(&[(5, POOL + 1), (6, POOL + 2)]);
+    // The members of partition 6 are unknown. Partition 5 is changed meanwhile.
+    wait_until("partition 5", || members(&simulator, 5) == [POOL + 1]).await;
+    assert_eq!(members(&simulator, 6), [POOL + 9]);
+    wait_until("partition 6 can be read again", || members(&simulator, 6) == [POOL + 2]).await;
+    fixture.wait_converged().await;
+    assert!(simulator.calls_matching("pkeys?guids_data").len() <= 1, "the long list is not requested again");
+}
+
 // Case: partitions 52
 #[tokio::test]
 async fn new_credentials_are_used_without_restart() {
