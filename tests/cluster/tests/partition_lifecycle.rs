@@ -7,7 +7,7 @@ use ferroband_cluster_tests::tenants::{
     RED, member_guid, partition_member, pod_warnings, tenant_fixture, tenant_pod, wait_not_member,
 };
 use ferroband_cluster_tests::{
-    TestObjects, eventually, holds_for, kubectl, kubectl_get, node_names, wait_pod_ready,
+    TestObjects, eventually, holds_for, kubectl, kubectl_get, node_names, run_lab, wait_pod_ready,
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -41,6 +41,14 @@ fn main() -> ExitCode {
             (
                 "membership_is_removed_after_its_network_was_deleted",
                 membership_is_removed_after_its_network_was_deleted,
+            ),
+            (
+                "requested_guid_leaves_its_partition_with_the_pod",
+                requested_guid_leaves_its_partition_with_the_pod,
+            ),
+            (
+                "running_member_stays_when_a_partition_is_enforced_later",
+                running_member_stays_when_a_partition_is_enforced_later,
             ),
             ("completed_pod_is_removed_once", completed_pod_is_removed_once),
             (
@@ -136,6 +144,62 @@ fn membership_is_removed_after_its_network_was_deleted(tenants: &mut TenantFabri
     kubectl(&["delete", "net-attach-def", "red-too", "--wait"]).stdout_or_panic();
     delete("orphan");
     wait_not_member(fabric, node, &guid, RED);
+}
+
+// Case: partitions 33
+fn requested_guid_leaves_its_partition_with_the_pod(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let (node, guid) = (nodes[0].as_str(), "02:00:00:00:00:00:0a:77");
+    let networks = json!([{"name": "red", "cni-args": {"guid": guid}}]).to_string();
+    objects.apply(&tenant_pod("default", "requester", node, &networks));
+    wait_pod_ready("requester", 120);
+    assert_eq!(member_guid("requester"), guid);
+    delete("requester");
+    wait_not_member(fabric, node, guid, RED);
+    assert_eq!(membership_changes(fabric, guid), [true, false]);
+}
+
+// Case: partitions 85
+fn running_member_stays_when_a_partition_is_enforced_later(tenants: &mut TenantFabric) {
+    let TenantFabric { fabric, objects, nodes } = tenants;
+    let node = nodes[0].as_str();
+    objects.apply(&tenant_pod("default", "resident", node, "red"));
+    wait_pod_ready("resident", 120);
+    let guid = member_guid("resident");
+    let mut partition = json!({
+        "apiVersion": "ferroband.io/v1alpha1", "kind": "Partition", "metadata": {"name": "later"},
+        "spec": {"pkey": "0x3e8", "namespaces": ["someone-else"], "mode": "enforce"},
+    });
+    objects.apply(&partition.to_string());
+    eventually("the Partition reports the running member", 30, || {
+        let status = kubectl_get(&["partitions.ferroband.io", "later"])["status"].clone();
+        let condition = &status["conditions"][0];
+        let message = condition["message"].as_str().unwrap_or_default();
+        match condition["reason"] == "RunningMembersKept" && message.contains("default/resident") {
+            true => Ok(()),
+            false => Err(status.to_string()),
+        }
+    });
+    eventually("the pod has an event", 30, || match pod_warnings("default", "resident") {
+        messages if messages.contains("removeRunningMembers") => Ok(()),
+        messages => Err(messages),
+    });
+    let doctor = run_lab(&["ferroband", "--", "doctor", "cluster"]);
+    assert!(!doctor.ok && doctor.out.contains("Partition later"), "{doctor:?}");
+    objects.apply(&tenant_pod("default", "newcomer", node, "red"));
+    eventually("a new pod is refused", 60, || match pod_warnings("default", "newcomer") {
+        messages if messages.contains("may not use partition") => Ok(()),
+        messages => Err(messages),
+    });
+    assert_eq!(fabric.members(RED), [guid.clone()], "the running pod is still a member");
+    assert_eq!(membership_changes(fabric, &guid).last(), Some(&true), "and was all the time");
+    // The administrator confirms the removal.
+    partition["spec"]["removeRunningMembers"] = json!(true);
+    objects.apply(&partition.to_string());
+    wait_not_member(fabric, node, &guid, RED);
+    delete("newcomer");
+    delete("resident");
+    kubectl(&["delete", "partitions.ferroband.io", "later", "--wait"]).stdout_or_panic();
 }
 
 // Case: partitions 53

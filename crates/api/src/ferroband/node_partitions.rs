@@ -97,6 +97,10 @@ pub struct NodePartitionsStatus {
     /// someone else added it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placed: Vec<String>,
+    /// Accepted members, by the keys of `spec.members`, as `<pkey> <guid>`. A Partition that is enforced later does not
+    /// remove them unless its `removeRunningMembers` is set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub accepted: BTreeMap<String, String>,
     /// Conditions: `TenantsApart`, `PartitionsLeft`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
     printcolumn(name = "Namespaces", type_ = "string", json_path = ".spec.namespaces"),
     printcolumn(name = "Members", type_ = "integer", json_path = ".status.members"),
+    printcolumn(name = "Not admitted", type_ = "integer", json_path = ".status.notAdmitted"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -42,6 +43,10 @@ pub struct PartitionSpec {
     /// How pods of other namespaces are handled: `warn` allows them with a warning event, `enforce` rejects them.
     #[serde(default)]
     pub mode: PartitionMode,
+    /// Whether `enforce` also removes pods that are members already when the Partition is created or changed. Without
+    /// it they stay members until they end, and only new pods are rejected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remove_running_members: bool,
 }
 
 /// What happens to a pod that requests the partition from a namespace that is not listed.
@@ -62,7 +67,11 @@ pub struct PartitionStatus {
     /// Number of pod ports that are members.
     #[serde(default)]
     pub members: i32,
-    /// Conditions of the partition, one of each type.
+    /// Number of pod interfaces that request the partition from a namespace that is not listed: with `warn`, members that
+    /// cause a warning; with `enforce`, members that run since before and interfaces that are rejected.
+    #[serde(default)]
+    pub not_admitted: i32,
+    /// Conditions of the partition: `MembersAdmitted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -4,8 +4,9 @@
 use super::finding::DoctorFinding;
 use crate::partition::view::{MemberRow, PartitionView};
 use crate::status::ClusterObjects;
-use ferroband_api::ferroband::{Partition, PartitionMode};
+use ferroband_api::ferroband::Partition;
 use ferroband_partition::PKeyBase;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
@@ -18,9 +19,7 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
         fabric: None,
     };
     let members = view.members(|_| true);
-    for partition in objects.partitions.iter().filter(|one| one.spec.mode == PartitionMode::Warn) {
-        findings.extend(not_admitted(partition, &members));
-    }
+    findings.extend(objects.partitions.iter().flat_map(not_admitted));
     findings.extend(not_programmed(&members));
     findings.extend(node_conditions(objects));
     if findings.is_empty() && !members.is_empty() {
@@ -46,23 +45,25 @@ fn duplicate_partitions(partitions: &[Partition]) -> Vec<DoctorFinding> {
         .collect()
 }
 
-/// Members that are in the partition although the object does not list their namespace, because its mode is `warn`.
-fn not_admitted(partition: &Partition, members: &[MemberRow]) -> Option<DoctorFinding> {
-    let key: PKeyBase = partition.spec.pkey.parse().ok()?;
-    let admitted = &partition.spec.namespaces;
-    let admits = |namespace: &str| admitted.iter().any(|one| one == "*" || one == namespace);
-    let pods: Vec<String> = members
-        .iter()
-        .filter(|row| row.pkey == key.to_string() && !admits(&row.namespace))
-        .map(|row| format!("{}/{}", row.namespace, row.pod))
-        .collect();
-    let seen = format!(
-        "Partition {} does not admit {}, but they are members, because its mode is warn",
-        partition.name_any(),
-        name_some(&pods)?
-    );
-    let remedy = "remove these pods, add their namespaces to the Partition, or set its mode to enforce";
-    Some(DoctorFinding::note(format!("partition {key}"), seen, remedy))
+/// Members that are in the partition although the object does not list their namespace. The leader says so in the
+/// Partition's condition `MembersAdmitted`. Refused members are in [`not_programmed`].
+fn not_admitted(partition: &Partition) -> Vec<DoctorFinding> {
+    let check = format!("Partition {}", partition.name_any());
+    let conditions = partition.status.iter().flat_map(|status| &status.conditions);
+    let finding = |condition: &Condition| match condition.reason.as_str() {
+        "MembersWarned" => Some(DoctorFinding::note(
+            &check,
+            condition.message.as_str(),
+            "admit the namespaces, or set spec.mode to enforce",
+        )),
+        "RunningMembersKept" => Some(DoctorFinding::problem(
+            &check,
+            condition.message.as_str(),
+            "admit the namespaces, delete the pods, or set spec.removeRunningMembers to true",
+        )),
+        _ => None,
+    };
+    conditions.filter(|condition| condition.status == "False").filter_map(finding).collect()
 }
 
 /// Members that the leader refused, or that the subnet manager has rejected.
@@ -115,8 +116,11 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn partition(name: &str, mode: &str) -> Value {
-        json!({"metadata": {"name": name}, "spec": {"pkey": "0x5", "namespaces": ["red"], "mode": mode}})
+    fn partition(name: &str, status: &str, reason: &str) -> Value {
+        let condition = json!({"type": "MembersAdmitted", "status": status, "reason": reason,
+            "message": "pods blue/p", "lastTransitionTime": "2024-01-01T00:00:00Z"});
+        json!({"metadata": {"name": name}, "spec": {"pkey": "0x5", "namespaces": ["red"]},
+            "status": {"conditions": [condition]}})
     }
 
     fn findings(namespaces: &[&str], waiting: Value, partitions: &[Value]) -> Vec<DoctorFinding> {
@@ -138,19 +142,21 @@ mod tests {
     }
 
     #[test]
-    fn member_that_is_not_admitted_is_reported_in_mode_warn() {
-        let warn = [partition("five", "warn")];
-        let found = findings(&["blue", "red"], json!({}), &warn);
-        assert_eq!((found.len(), found[0].verdict, found[0].check.as_str()), (1, Note, "partition 0x0005"));
-        assert!(found[0].seen.contains("Partition five does not admit pod blue/p,"), "{found:?}");
-        assert_eq!(findings(&["red"], json!({}), &warn)[0].verdict, Good);
-        assert!(findings(&[], json!({}), &warn).is_empty());
+    fn members_that_are_not_admitted_are_found() {
+        let found = |status, reason| findings(&["blue"], json!({}), &[partition("five", status, reason)]);
+        let kept = found("False", "RunningMembersKept");
+        assert_eq!((kept.len(), kept[0].verdict, kept[0].check.as_str()), (1, Wrong, "Partition five"));
+        assert!(kept[0].seen.contains("blue/p"), "{kept:?}");
+        assert!(kept[0].remedy.as_ref().unwrap().contains("removeRunningMembers"));
+        assert_eq!(found("False", "MembersWarned")[0].verdict, Note);
+        assert_eq!(found("True", "AllAdmitted")[0].verdict, Good);
+        assert!(findings(&[], json!({}), &[partition("five", "True", "AllAdmitted")]).is_empty());
     }
 
     #[test]
     fn refused_and_failing_members_are_problems() {
         let refused = json!({"blue.net1": {"refused": true, "message": "namespace blue may not use it"}});
-        let found = findings(&["blue", "red"], refused, &[partition("five", "enforce")]);
+        let found = findings(&["blue", "red"], refused, &[partition("five", "False", "MembersRefused")]);
         assert_eq!((found.len(), found[0].verdict), (1, Wrong));
         assert_eq!(found[0].seen, "pod blue/p refused: namespace blue may not use it");
         let failing = json!({"blue.net1": {"attempts": 2, "message": "connection refused"},
@@ -163,7 +169,7 @@ mod tests {
 
     #[test]
     fn several_partition_objects_with_one_pkey_are_a_problem() {
-        let found = findings(&[], json!({}), &[partition("a", "warn"), partition("b", "enforce")]);
+        let found = findings(&[], json!({}), &[partition("a", "True", "AllAdmitted"), partition("b", "True", "AllAdmitted")]);
         assert_eq!((found.len(), found[0].verdict), (1, Wrong));
         assert!(found[0].seen.contains("a, b"), "{found:?}");
     }

@@ -176,8 +176,12 @@ mod tests {
             waiting: [("d.net1".to_owned(), waiting)].into(),
             ..NodePartitionsStatus::default()
         });
-        let rule =
-            PartitionSpec { pkey: "5".into(), namespaces: vec!["a".into()], mode: PartitionMode::Enforce };
+        let rule = PartitionSpec {
+            pkey: "5".into(),
+            namespaces: vec!["a".into()],
+            mode: PartitionMode::Enforce,
+            ..PartitionSpec::default()
+        };
         let view =
             PartitionView { nodes: vec![node], rules: vec![Partition::new("five", rule)], fabric: None };
         let rows = view.members(|_| true);

@@ -1,8 +1,9 @@
 //! Computes the desired partition members. Does no I/O.
 
 use super::caches::PartitionNodeFacts;
-use super::records::PartitionRecords;
-use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition, PartitionMode};
+use super::records::{PartitionMember, PartitionRecords};
+use super::rules::{PartitionAdmission, PartitionRules};
+use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition};
 use ferroband_model::Guid;
 use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyBase, PKeyRange, parse_guid};
 use kube::ResourceExt;
@@ -28,9 +29,8 @@ pub struct DesiredMemberships {
     /// Members that are not added to the subnet manager, because validation rejected them. The value is the
     /// reason.
     pub rejected: BTreeMap<MemberId, String>,
-    /// Members that are accepted with a warning, because their Partition object does not admit them but is
-    /// not enforced. The value is the warning.
-    pub warnings: BTreeMap<MemberId, String>,
+    /// Members whose namespace is not admitted by the Partition objects of their P_Key.
+    pub not_admitted: BTreeMap<MemberId, NotAdmittedMember>,
     /// By node: memberships that Ferroband added or is about to add, for `status.placed`.
     pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
     /// By node: partitions of ports that are in several partitions and are used by pods of several namespaces.
@@ -39,6 +39,27 @@ pub struct DesiredMemberships {
     pub key_counts: BTreeMap<String, usize>,
     /// Nodes that are deleted or out of service; their memberships are removed.
     pub lost_nodes: BTreeSet<String>,
+}
+
+/// A member whose namespace may not use its partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotAdmittedMember {
+    pub key: PKeyBase,
+    pub member: NodeMember,
+    pub treatment: NotAdmittedTreatment,
+    /// Why the member is not admitted.
+    pub reason: String,
+}
+
+/// What happens to a member whose namespace is not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotAdmittedTreatment {
+    /// The Partition is not enforced: the member is accepted with a warning.
+    Warned,
+    /// The member was accepted before the Partition was enforced, and stays.
+    Kept,
+    /// The member is not in the partition.
+    Refused,
 }
 
 /// Inputs of [`desired_memberships`].
@@ -53,6 +74,8 @@ pub struct PartitionInputs<'a> {
     /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
     /// `MAX_NODE_PKEYS` P_Keys.
     pub observed: Option<&'a MembershipTable>,
+    /// Partitions whose members in the subnet manager are unknown although `observed` is known.
+    pub unread: &'a BTreeSet<PKeyBase>,
     /// What the leader recorded in earlier passes.
     pub records: &'a PartitionRecords,
     /// Whether a subnet manager is configured.
@@ -66,7 +89,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
         ownership: Ownership { keys: inputs.managed_keys, ..Ownership::default() },
         ..DesiredMemberships::default()
     };
-    let rules = rules_by_key(inputs.partitions);
+    let rules = PartitionRules::new(inputs.partitions);
     let mut objects: Vec<_> = inputs.node_partitions.iter().collect();
     // Oldest first: if two nodes claim the same GUID, the node with the older NodePartitions object owns it.
     objects.sort_by_key(|object| (object.creation_timestamp(), object.name_any()));
@@ -95,7 +118,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
 
 fn add_node(
     inputs: &PartitionInputs<'_>,
-    rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
+    rules: &PartitionRules<'_>,
     owners: &BTreeMap<Guid, String>,
     node: &str,
     members: &BTreeMap<String, NodeMember>,
@@ -120,7 +143,8 @@ fn add_node(
     let mut tenants: BTreeMap<Guid, BTreeMap<PKeyBase, BTreeSet<&str>>> = BTreeMap::new();
     for (name, member, key, guid) in parsed {
         let at = (node.to_owned(), name.clone());
-        let rejection = rejection_reason(inputs, rules, owners, node, member, key, guid);
+        let rejection = rejection_reason(inputs, owners, node, member, key, guid);
+        let rejection = rejection.or_else(|| apply_rules(inputs, rules, &at, member, (key, guid), desired));
         let full = !keys.contains(&key) && keys.len() >= MAX_NODE_PKEYS;
         let rejection = rejection.or_else(|| {
             full.then(|| {
@@ -132,9 +156,6 @@ fn add_node(
         if let Some(reason) = rejection {
             desired.rejected.insert(at, reason);
             continue;
-        }
-        if let Some(warning) = admission_warning(rules, member, key) {
-            desired.warnings.insert(at.clone(), warning);
         }
         keys.insert(key);
         desired.table.insert(key, guid, requested_membership(member));
@@ -159,7 +180,8 @@ fn add_node(
 /// Whether Ferroband adds the membership, and must therefore remove it later. The membership of a physical port that
 /// someone else added stays when the pod is gone. Until the subnet manager's members are known, nothing is added.
 fn is_added_by_us(inputs: &PartitionInputs<'_>, member: &NodeMember, key: PKeyBase, guid: Guid) -> bool {
-    let is_absent = inputs.observed.is_some_and(|observed| observed.get(key, guid).is_none());
+    let is_absent = inputs.observed.is_some_and(|observed| observed.get(key, guid).is_none())
+        && !inputs.unread.contains(&key);
     inputs.managed && (!member.shared || is_absent)
 }
 
@@ -175,10 +197,34 @@ fn foreign_membership(
     inputs.observed?.get(key, guid).filter(|_| member.shared && !is_ours)
 }
 
-/// Returns why a member is rejected, or `None` if it is accepted.
+/// Applies the Partition objects to a member, and returns why it is rejected. A member that was accepted before stays,
+/// unless the administrator has confirmed that running members are removed.
+fn apply_rules(
+    inputs: &PartitionInputs<'_>,
+    rules: &PartitionRules<'_>,
+    at: &MemberId,
+    member: &NodeMember,
+    (key, guid): PartitionMember,
+    desired: &mut DesiredMemberships,
+) -> Option<String> {
+    let was_accepted = inputs.records.accepted.get(at) == Some(&(key, guid));
+    let (treatment, reason) = match rules.admission(key, member) {
+        PartitionAdmission::Admitted => return None,
+        PartitionAdmission::Warned(warning) => (NotAdmittedTreatment::Warned, warning),
+        PartitionAdmission::Refused { reason, removes_running: false } if was_accepted => {
+            (NotAdmittedTreatment::Kept, reason)
+        }
+        PartitionAdmission::Refused { reason, .. } => (NotAdmittedTreatment::Refused, reason),
+    };
+    let rejection = Some(reason.clone()).filter(|_| treatment == NotAdmittedTreatment::Refused);
+    let entry = NotAdmittedMember { key, member: member.clone(), treatment, reason };
+    desired.not_admitted.insert(at.clone(), entry);
+    rejection
+}
+
+/// Returns why a member is rejected whatever the Partition objects say, or `None` if it is accepted.
 fn rejection_reason(
     inputs: &PartitionInputs<'_>,
-    rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
     owners: &BTreeMap<Guid, String>,
     node: &str,
     member: &NodeMember,
@@ -210,61 +256,11 @@ fn rejection_reason(
             "port {guid} is already a {existing} member of partition {key}, added outside of Ferroband; request this membership in the network, or change it in the subnet manager"
         ));
     }
-    match rules.get(&key) {
-        Some((partition, false))
-            if partition.spec.mode == PartitionMode::Enforce && !admits(partition, member) =>
-        {
-            Some(format!(
-                "namespace {} may not use partition {key}: Partition {} admits {}",
-                member.namespace,
-                partition.name_any(),
-                partition.spec.namespaces.join(", ")
-            ))
-        }
-        Some((partition, true)) => Some(format!(
-            "several Partition objects, among them {}, have the P_Key {key}; delete all but one",
-            partition.name_any()
-        )),
-        _ => None,
-    }
+    None
 }
 
 fn requested_membership(member: &NodeMember) -> Membership {
     if member.limited { Membership::Limited } else { Membership::Full }
-}
-
-fn admission_warning(
-    rules: &BTreeMap<PKeyBase, (&Partition, bool)>,
-    member: &NodeMember,
-    key: PKeyBase,
-) -> Option<String> {
-    let (partition, _) = rules.get(&key)?;
-    (!admits(partition, member)).then(|| {
-        format!(
-            "namespace {} uses partition {key}, but Partition {} does not admit this namespace",
-            member.namespace,
-            partition.name_any()
-        )
-    })
-}
-
-fn admits(partition: &Partition, member: &NodeMember) -> bool {
-    partition.spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == member.namespace)
-}
-
-/// Returns the first Partition object of each P_Key. The boolean is `true` if several objects have the same
-/// P_Key and at least one of them is enforced.
-fn rules_by_key(partitions: &[Arc<Partition>]) -> BTreeMap<PKeyBase, (&Partition, bool)> {
-    let mut rules: BTreeMap<PKeyBase, (&Partition, bool)> = BTreeMap::new();
-    for partition in partitions {
-        let Ok(key) = partition.spec.pkey.parse::<PKeyBase>() else { continue };
-        let enforces = |one: &Partition| one.spec.mode == PartitionMode::Enforce;
-        rules
-            .entry(key)
-            .and_modify(|(first, several)| *several |= enforces(first) || enforces(partition))
-            .or_insert((partition, false));
-    }
-    rules
 }
 
 #[cfg(test)]

@@ -18,8 +18,11 @@ mod desired;
 mod fabric_status;
 mod guid_claims;
 mod node_status;
+mod object_writes;
 mod opensm_host;
+mod partition_status;
 mod reconcile;
 mod records;
+mod rules;
 
 pub use reconcile::PartitionController;

@@ -27,9 +27,11 @@ pub fn compute(
         if let Some(reason) = desired.rejected.get(&at) {
             let waiting = WaitingMember { refused: true, attempts: 0, message: reason.clone() };
             status.waiting.insert(name.clone(), waiting);
-        } else if let Some((key, guid)) = desired.accepted.get(&at)
-            && managed
-        {
+            continue;
+        }
+        let Some((key, guid)) = desired.accepted.get(&at) else { continue };
+        status.accepted.insert(name.clone(), format_member(&(*key, *guid)));
+        if managed {
             let (attempts, message) = match reconciler.membership_state(*key, *guid) {
                 MembershipState::Programmed => continue,
                 MembershipState::Pending => (0, String::new()),

@@ -3,9 +3,12 @@
 
 use super::backend::BackendSelection;
 use super::caches::{PartitionCaches, PartitionNodeFacts};
-use super::desired::{DesiredMemberships, PartitionInputs, desired_memberships};
+use super::desired::{
+    DesiredMemberships, MemberId, NotAdmittedTreatment, PartitionInputs, desired_memberships,
+};
+use super::object_writes::{delete, patch_status};
 use super::records::{PartitionRecords, format_member};
-use super::{fabric_status, guid_claims, node_status};
+use super::{fabric_status, guid_claims, node_status, partition_status};
 use crate::{Controller, ControllerContext, Error, Trigger, run_controller};
 use ferroband_api::ferroband::{
     Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
@@ -26,6 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Maximum number of members about which one pass publishes events.
+const MAX_EVENTS_PER_PASS: usize = 50;
+
 pub struct PartitionController {
     context: ControllerContext,
     caches: PartitionCaches,
@@ -42,7 +48,8 @@ struct LastPass {
     backend: Option<BackendSelection>,
     problem: Option<String>,
     fabric: Option<FabricStatus>,
-    warned: BTreeSet<(String, String)>,
+    /// Members about which an event was published.
+    published: BTreeSet<(MemberId, NotAdmittedTreatment)>,
     records: PartitionRecords,
 }
 
@@ -225,35 +232,35 @@ impl PartitionController {
         Ok(())
     }
 
-    /// Writes the member count of each Partition, and publishes events about members that are not admitted.
     async fn update_partition_statuses(
         &self,
         partitions: &[Arc<Partition>],
         desired: &DesiredMemberships,
     ) -> Result<(), Error> {
         for partition in partitions {
-            let Ok(key) = partition.spec.pkey.parse() else { continue };
-            let members = i32::try_from(desired.table.members(key).count()).unwrap_or(i32::MAX);
-            if partition.status.as_ref().map_or(-1, |status| status.members) != members {
-                let status = json!({"members": members});
+            let Some(status) = partition_status::compute(partition, desired) else { continue };
+            if partition.status.as_ref() != Some(&status) {
                 patch_status::<Partition>(&self.context, "Partition", &partition.name_any(), &status).await?;
-            }
-            let news: Vec<_> = {
-                let mut last_pass = self.last_pass();
-                let of_key =
-                    |at: &(String, String)| desired.accepted.get(at).is_some_and(|(found, _)| *found == key);
-                let news =
-                    desired.warnings.iter().filter(|(at, _)| of_key(at) && !last_pass.warned.contains(*at));
-                let news: Vec<_> = news.map(|(at, text)| (at.clone(), text.clone())).collect();
-                last_pass.warned.retain(|at| desired.warnings.contains_key(at));
-                last_pass.warned.extend(news.iter().map(|(at, _)| at.clone()));
-                news
-            };
-            for (_, text) in news {
-                self.context.publish_event(partition.as_ref(), EventType::Warning, "NotAdmitted", text).await;
             }
         }
         Ok(())
+    }
+
+    /// Publishes events about members that are not admitted, on the Partition and on the pod. Returns whether there may
+    /// be more: events of many pods are spread over several passes, so that they do not delay memberships.
+    async fn publish_events(&self, partitions: &[Arc<Partition>], desired: &DesiredMemberships) -> bool {
+        let news = partition_status::take_news(desired, &mut self.last_pass().published, MAX_EVENTS_PER_PASS);
+        for entry in &news {
+            let text = partition_status::event_text(entry);
+            let of_key = |partition: &&Arc<Partition>| partition.spec.pkey.parse() == Ok(entry.key);
+            if let Some(partition) = partitions.iter().find(of_key) {
+                let note = text.clone();
+                self.context.publish_event(partition.as_ref(), EventType::Warning, "NotAdmitted", note).await;
+            }
+            let pod = partition_status::event_pod(entry);
+            self.context.publish_event(&pod, EventType::Warning, "NotAdmitted", text).await;
+        }
+        news.len() == MAX_EVENTS_PER_PASS
     }
 }
 
@@ -276,15 +283,19 @@ impl Controller for PartitionController {
             last_pass.records.retain_nodes(&objects);
             PartitionRecords::read(&objects, &last_pass.records)
         };
-        let mut desired = desired_memberships(&PartitionInputs {
-            node_partitions: &objects,
-            partitions: &partitions,
-            nodes: &nodes,
-            managed_keys: backend.managed_keys(),
-            observed: self.reconciler.lock().observed(),
-            records: &records,
-            managed: backend.is_managed(),
-        });
+        let mut desired = {
+            let reconciler = self.reconciler.lock();
+            desired_memberships(&PartitionInputs {
+                node_partitions: &objects,
+                partitions: &partitions,
+                nodes: &nodes,
+                managed_keys: backend.managed_keys(),
+                observed: reconciler.observed(),
+                unread: reconciler.unread(),
+                records: &records,
+                managed: backend.is_managed(),
+            })
+        };
         desired.table.set_default_membership(backend.default_membership());
         let written = self.record_placed(&objects, &desired, &records, backend.is_managed()).await?;
         let changed = {
@@ -303,51 +314,7 @@ impl Controller for PartitionController {
         self.update_node_statuses(&objects, &desired, backend.is_managed(), &written).await?;
         self.update_partition_statuses(&partitions, &desired).await?;
         self.update_fabric_status(&backend, &objects).await?;
-        Ok(None)
-    }
-}
-
-/// Deletes a cluster-scoped object. Succeeds if it does not exist.
-async fn delete<K>(context: &ControllerContext, kind: &'static str, name: &str) -> Result<(), Error>
-where
-    K: Resource<Scope = kube::core::ClusterResourceScope>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug,
-    K::DynamicType: Default,
-{
-    let api: Api<K> = Api::all(context.client.clone());
-    match with_timeout(api.delete(name, &DeleteParams::default())).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(Error::api("delete", format!("{kind} {name}"))(error)),
-    }
-}
-
-async fn patch_status<K>(
-    context: &ControllerContext,
-    kind: &'static str,
-    name: &str,
-    status: &(impl Serialize + Sync),
-) -> Result<(), Error>
-where
-    K: Resource<Scope = kube::core::ClusterResourceScope>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug,
-    K::DynamicType: Default,
-{
-    let api: Api<K> = Api::all(context.client.clone());
-    // Server-side apply removes fields that are no longer set.
-    let object = json!({
-        "apiVersion": "ferroband.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "status": status,
-    });
-    let params = PatchParams::apply("ferroband-cluster").force();
-    let done = with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await;
-    match done {
-        Ok(_) => Ok(()),
-        // The object was deleted concurrently, so it needs no status.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(Error::api("patch the status of", format!("{kind} {name}"))(error)),
+        let has_more_events = self.publish_events(&partitions, &desired).await;
+        Ok(has_more_events.then_some(Duration::from_secs(1)))
     }
 }

@@ -1,6 +1,7 @@
 //! What the leader recorded about members in the status of NodePartitions. The records survive the leader, and outlive
 //! the members that they describe.
 
+use super::desired::MemberId;
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus};
 use ferroband_model::Guid;
 use ferroband_partition::{PKeyBase, parse_guid};
@@ -16,6 +17,8 @@ pub type PartitionMember = (PKeyBase, Guid);
 pub struct PartitionRecords {
     /// Memberships that Ferroband added or is about to add, and whose removal is not confirmed (`status.placed`).
     pub placed: BTreeMap<String, BTreeSet<PartitionMember>>,
+    /// Members that were accepted (`status.accepted`).
+    pub accepted: BTreeMap<MemberId, PartitionMember>,
 }
 
 impl PartitionRecords {
@@ -31,24 +34,30 @@ impl PartitionRecords {
             let placed = written.placed.get(&node).into_iter().flatten();
             records.placed.entry(node).or_default().extend(placed);
         }
+        records.accepted.extend(written.accepted.clone());
         records
     }
 
     /// Replaces the records of a node with those of a status that was written.
     pub fn set_status(&mut self, node: &str, status: &NodePartitionsStatus) {
         self.placed.remove(node);
+        self.accepted.retain(|(other, _), _| other != node);
         self.add_status(node, status);
     }
 
     fn add_status(&mut self, node: &str, status: &NodePartitionsStatus) {
         let placed = status.placed.iter().filter_map(|text| parse_member(text));
         self.placed.entry(node.to_owned()).or_default().extend(placed);
+        let member =
+            |(name, text): (&String, &String)| Some(((node.to_owned(), name.clone()), parse_member(text)?));
+        self.accepted.extend(status.accepted.iter().filter_map(member));
     }
 
     /// Removes the records of nodes that have no object any more.
     pub fn retain_nodes(&mut self, objects: &[Arc<NodePartitions>]) {
         let names: BTreeSet<String> = objects.iter().map(|object| object.name_any()).collect();
         self.placed.retain(|node, _| names.contains(node));
+        self.accepted.retain(|(node, _), _| names.contains(node));
     }
 }
 

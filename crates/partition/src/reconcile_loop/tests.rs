@@ -89,6 +89,7 @@ fn has_member(manager: &ScriptedManager) -> bool {
     manager.table.lock().unwrap().get(key, guid).is_some()
 }
 
+// Case: partitions 88
 #[tokio::test]
 async fn change_in_flight_is_sent_again_after_the_subnet_manager_settings_change() {
     let before = Arc::new(ScriptedManager { hangs: AtomicUsize::new(1), ..ScriptedManager::default() });
@@ -105,6 +106,7 @@ async fn change_in_flight_is_sent_again_after_the_subnet_manager_settings_change
     .await;
 }
 
+// Case: partitions 88
 #[tokio::test]
 async fn change_is_sent_again_after_its_batch_panicked() {
     let manager = Arc::new(ScriptedManager { panics: AtomicUsize::new(1), ..ScriptedManager::default() });
@@ -112,6 +114,7 @@ async fn change_is_sent_again_after_its_batch_panicked() {
     wait_until("the change is sent again", || has_member(&manager)).await;
 }
 
+// Case: partitions 2
 #[tokio::test]
 async fn slow_list_is_repeated_after_ten_times_its_duration() {
     let manager =

@@ -69,6 +69,7 @@ async fn request_applied_without_response_is_removed_later() {
     }
 }
 
+// Case: partitions 89
 #[tokio::test]
 async fn partitions_are_read_one_by_one_if_the_list_takes_too_long() {
     let simulator = UfmSimulator::start(UfmSimulatorOptions::default()).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use ferroband_api::ferroband::{NodePartitionsSpec, NodePartitionsStatus, PartitionSpec};
+use ferroband_api::ferroband::{NodePartitionsSpec, NodePartitionsStatus, PartitionMode, PartitionSpec};
 
 const GUID: &str = "02:00:00:00:00:00:00:01";
 
@@ -23,7 +23,10 @@ fn node(name: &str, functions: &[&str], members: Vec<(&str, NodeMember)>) -> Arc
 
 fn partition(pkey: &str, namespaces: &[&str], mode: PartitionMode) -> Arc<Partition> {
     let namespaces = namespaces.iter().map(|namespace| (*namespace).to_owned()).collect();
-    Arc::new(Partition::new("storage", PartitionSpec { pkey: pkey.into(), namespaces, mode }))
+    Arc::new(Partition::new(
+        "storage",
+        PartitionSpec { pkey: pkey.into(), namespaces, mode, ..PartitionSpec::default() },
+    ))
 }
 
 fn desired_for(memberships: &[Arc<NodePartitions>], partitions: &[Arc<Partition>]) -> DesiredMemberships {
@@ -54,6 +57,7 @@ fn inputs<'a>(
         nodes,
         managed_keys: PKeyRange::default(),
         observed: None,
+        unread: const { &BTreeSet::new() },
         records,
         managed: true,
     }
@@ -64,7 +68,7 @@ fn members_of_node_objects_are_desired() {
     let desired = desired_for(&[node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])], &[]);
     let key = "0x3e8".parse().unwrap();
     assert_eq!(desired.table.get(key, parse_guid(GUID).unwrap()), Some(Membership::Full));
-    assert!(desired.rejected.is_empty() && desired.warnings.is_empty());
+    assert!(desired.rejected.is_empty() && desired.not_admitted.is_empty());
     assert!(desired.table.is_function(parse_guid(GUID).unwrap()));
     assert!(desired.ownership.owns(key, parse_guid(GUID).unwrap()));
 }
@@ -91,9 +95,9 @@ fn a_namespace_that_is_not_admitted_is_rejected_in_enforce_mode_and_warned_about
     let reason = &enforced.rejected[&("n1".into(), "c.net1".into())];
     assert!(reason.contains("namespace evil") && reason.contains("0x03e8"), "{reason}");
     let warned = desired_for(&nodes, &[partition("1000", &["good"], PartitionMode::Warn)]);
-    assert_eq!((warned.table.len(), warned.warnings.len()), (1, 1));
+    assert_eq!((warned.table.len(), warned.not_admitted.len()), (1, 1));
     let admitted = desired_for(&nodes, &[partition("0x3e8", &["good", "evil"], PartitionMode::Enforce)]);
-    assert_eq!((admitted.table.len(), admitted.warnings.len()), (1, 0));
+    assert_eq!((admitted.table.len(), admitted.not_admitted.len()), (1, 0));
     let everybody = desired_for(&nodes, &[partition("0x3e8", &["*"], PartitionMode::Enforce)]);
     assert_eq!(everybody.table.len(), 1);
     // Two Partition objects have the same P_Key, and one of them is enforced. All members must be rejected.
@@ -204,6 +208,7 @@ fn an_invalid_member_does_not_affect_others() {
     assert_eq!((desired.table.len(), desired.rejected.len()), (1, 3));
 }
 
+// Case: partitions 33
 #[test]
 fn a_membership_stays_owned_after_its_function_has_another_guid() {
     let (requested, key) = (parse_guid(GUID).unwrap(), "0x3e8".parse().unwrap());
@@ -231,6 +236,7 @@ fn several_partitions_of_one_key_are_refused_whatever_their_order() {
     }
 }
 
+// Case: partitions 87
 #[test]
 fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
     let (port, key) = ("b8:59:9f:03:00:a1:b2:c4", "0x5".parse().unwrap());
@@ -265,4 +271,42 @@ fn nothing_is_recorded_without_a_subnet_manager() {
     let desired =
         desired_memberships(&PartitionInputs { managed: false, ..inputs(&nodes, &facts, &records) });
     assert!(desired.placed["n1"].is_empty() && !desired.accepted.is_empty());
+}
+
+/// Sets the records that the leader wrote after it accepted the members of `desired`.
+fn accepted(object: &Arc<NodePartitions>, desired: &DesiredMemberships) -> Arc<NodePartitions> {
+    let node = object.name_any();
+    let of_node = desired.accepted.iter().filter(|((other, _), _)| *other == node);
+    let accepted = of_node.map(|((_, name), (key, guid))| (name.clone(), format!("{key} {guid}"))).collect();
+    let status = NodePartitionsStatus { accepted, ..NodePartitionsStatus::default() };
+    Arc::new(NodePartitions { status: Some(status), ..(**object).clone() })
+}
+
+// Case: partitions 85
+#[test]
+fn a_partition_that_is_enforced_later_keeps_running_members_and_refuses_new_ones() {
+    let other = "02:00:00:00:00:00:00:02";
+    let running = node("n1", &[GUID, other], vec![("c.net1", member("0x03e8", GUID, "evil"))]);
+    let running = accepted(&running, &desired_for(&[running.clone()], &[]));
+    let enforced = [partition("0x3e8", &["good"], PartitionMode::Enforce)];
+    let mut later = (*running).clone();
+    later.spec.members.insert("d.net1".into(), member("0x03e8", other, "evil"));
+    let desired = desired_for(&[Arc::new(later.clone())], &enforced);
+    let at = |name: &str| ("n1".to_owned(), name.to_owned());
+    assert_eq!(desired.table.len(), 1);
+    assert_eq!(desired.not_admitted[&at("c.net1")].treatment, NotAdmittedTreatment::Kept);
+    assert_eq!(desired.not_admitted[&at("d.net1")].treatment, NotAdmittedTreatment::Refused);
+    assert!(desired.rejected[&at("d.net1")].contains("namespace evil may not use"));
+    // A node cannot move an accepted member to another partition or port.
+    later.spec.members.insert("c.net1".into(), member("0x03e8", other, "evil"));
+    assert!(desired_for(&[Arc::new(later)], &enforced).table.is_empty());
+    // The administrator confirms the removal.
+    let mut confirmed = (*enforced[0]).clone();
+    confirmed.spec.remove_running_members = true;
+    let desired = desired_for(&[running.clone()], &[Arc::new(confirmed)]);
+    assert!(desired.table.is_empty());
+    assert_eq!(desired.not_admitted[&at("c.net1")].treatment, NotAdmittedTreatment::Refused);
+    // A second object with the same P_Key is a mistake that must not stop running pods either.
+    let both = [partition("0x3e8", &["evil"], PartitionMode::Enforce), enforced[0].clone()];
+    assert_eq!(desired_for(&[running], &both).table.len(), 1);
 }

@@ -88,6 +88,7 @@ fn pair() -> (MemoryHost, MemoryHost, Opensm) {
     (one, two, opensm)
 }
 
+// Case: partitions 86
 #[tokio::test]
 async fn dead_host_does_not_stop_changes_and_is_updated_when_it_is_back() {
     let (alive, dead, opensm) = pair();
@@ -126,6 +127,7 @@ async fn change_fails_if_no_host_takes_it() {
     assert!(report.stale, "the change did not succeed, so it is sent again");
 }
 
+// Case: partitions 86
 #[tokio::test]
 async fn change_fails_while_the_master_is_the_host_that_is_not_updated() {
     let (alive, master, opensm) = pair();
