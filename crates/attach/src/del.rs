@@ -27,10 +27,11 @@ pub(crate) fn del(context: &CniContext<'_>, plugin_type: PluginType, call: &Invo
     let lock = Lock::acquire(context.root, &id, context.timeouts.lock)?;
     let errors = match Journal::load(context.root, &id) {
         Ok(Some(journal)) => undo_journal(context, journal, Some(call), &call.path, lock)?,
-        Ok(None) => without_journal(context, plugin_type, call, &id, lock, false)?,
+        Ok(None) => without_journal(context, plugin_type, call, &id, lock, None)?,
         Err(error) if error.is_damaged_state() => {
-            eprintln!("ferroband: {error}; deleting the attachment without its journal");
-            without_journal(context, plugin_type, call, &id, lock, true)?
+            eprintln!("ferroband: {error}; deleting the attachment from the readable part of its journal");
+            let salvaged = Journal::salvage(context.root, &id);
+            without_journal(context, plugin_type, call, &id, lock, Some(salvaged))?
         }
         Err(error) => return Err(error),
     };
@@ -84,6 +85,9 @@ pub(crate) fn clear_previous(
             again(context)
         }
         Err(error) if error.is_damaged_state() => {
+            let salvaged = Journal::salvage(context.root, id);
+            let sandbox = SandboxState::from_journal(context.root, None, &salvaged)?;
+            Error::combine(undo_salvaged(context, salvaged, &sandbox, None, &call.path, &lock))?;
             delete_leftover_links(id, Some(netns), |_| false)?;
             Journal::remove(context.root, id)?;
             Ok(lock)
@@ -92,16 +96,45 @@ pub(crate) fn clear_previous(
     }
 }
 
-/// Delete what the call itself identifies, because the journal is missing or `damaged`.
+/// Undo the readable part of a damaged journal. The file stays: if an error is returned, the caller must keep it for a
+/// retry.
+pub(crate) fn undo_salvaged(
+    context: &CniContext<'_>,
+    mut salvaged: Journal,
+    sandbox: &SandboxState,
+    call: Option<&Invocation>,
+    path: &str,
+    lock: &Lock,
+) -> Vec<Error> {
+    let teardown = AttachmentTeardown {
+        context,
+        lock,
+        netns: sandbox.netns.as_ref(),
+        cni_netns: &sandbox.cni_netns,
+        path,
+        call,
+        daemon: RefCell::default(),
+    };
+    teardown.run(&mut salvaged)
+}
+
+/// Delete what the call itself identifies, because the journal is missing or damaged. `salvaged` is the readable part
+/// of a damaged journal.
 fn without_journal(
     context: &CniContext<'_>,
     plugin_type: PluginType,
     call: &Invocation,
     id: &AttachmentId,
     lock: Lock,
-    damaged: bool,
+    salvaged: Option<Journal>,
 ) -> Result<Vec<Error>, Error> {
     let sandbox = SandboxState::from_call(call)?;
+    let damaged = salvaged.is_some();
+    let knows_networks = salvaged.as_ref().is_some_and(|salvaged| !salvaged.entries.is_empty());
+    let mut errors = Vec::new();
+    if let Some(salvaged) = salvaged {
+        errors.extend(undo_salvaged(context, salvaged, &sandbox, Some(call), &call.path, &lock));
+    }
     let env = PluginEnv {
         container: &call.container,
         netns: &sandbox.cni_netns,
@@ -110,7 +143,6 @@ fn without_journal(
         path: &call.path,
         lock: Some(&lock),
     };
-    let mut errors = Vec::new();
     let named = named_interfaces(call);
     let is_owned = |link: &Link| match plugin_type {
         // The sandbox is being deleted, and its IPoIB children would return to the host namespace. Delete
@@ -133,6 +165,8 @@ fn without_journal(
     let fields = call.config.fields();
     let ipam = fields.ipam_type().ok().flatten();
     match plugin_type {
+        // The foreign plugins were called from the journal.
+        _ if knows_networks => {}
         PluginType::Ferroband => {
             let version = call.version.as_str();
             // A sandbox attached by upstream Multus has state files of Multus. Any other sandbox from before

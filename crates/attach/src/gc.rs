@@ -10,6 +10,7 @@ use crate::journal::{Journal, JournalFile};
 use crate::owed::PendingRelease;
 use crate::pending_status::PendingStatus;
 use crate::plan::Attachment;
+use crate::sandbox::SandboxState;
 use crate::upstream::{self, MultusState};
 use crate::vf::VfTeardown;
 use crate::{AttachmentId, CniCommand, CniContext, Error, Invocation, Lock, PluginType, chain, daemon, del};
@@ -51,8 +52,14 @@ pub(crate) fn gc(context: &CniContext<'_>, plugin_type: PluginType, call: &Invoc
                 }
             }
             Err(error) if error.is_damaged_state() => {
-                if !valid.iter().any(|(container, _)| container == id.container()) {
-                    errors.extend(collect_damaged(context, &id));
+                let salvaged = Journal::salvage(context.root, &id);
+                if !salvaged.network.is_empty() && salvaged.network != network {
+                    continue;
+                }
+                let is_valid = valid.iter().any(|(container, _)| container == id.container());
+                networks.record_damaged(&salvaged, is_valid);
+                if !is_valid {
+                    errors.extend(collect_damaged(context, call, &id, salvaged));
                 }
             }
             Err(error) => errors.push(error),
@@ -132,9 +139,16 @@ fn collect_journal(context: &CniContext<'_>, call: &Invocation, id: &AttachmentI
     collected.unwrap_or_else(|error| vec![error])
 }
 
-/// Clean up after a damaged journal, of which only the file name is known.
-fn collect_damaged(context: &CniContext<'_>, id: &AttachmentId) -> Vec<Error> {
+/// Clean up after a damaged journal, of which only the file name and the salvaged part are known.
+fn collect_damaged(
+    context: &CniContext<'_>,
+    call: &Invocation,
+    id: &AttachmentId,
+    salvaged: Journal,
+) -> Vec<Error> {
     let collected = Lock::acquire(context.root, id, context.timeouts.best_effort).and_then(|lock| {
+        let sandbox = SandboxState::from_journal(context.root, None, &salvaged)?;
+        Error::combine(del::undo_salvaged(context, salvaged, &sandbox, None, &call.path, &lock))?;
         del::delete_leftover_links(id, None, |_| false)?;
         Error::combine(VfTeardown::run_matching(context, None, |owner| owner.stem == id.file_stem()))?;
         daemon::release_or_queue(context, &PendingRelease::new(id, None), None)?;

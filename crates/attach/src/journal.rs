@@ -19,7 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
+mod salvage;
+
 /// The schema version that is written, and the newest that can be read.
+///
+/// A newer schema must keep the names `entries`, `attachment`, `steps` and `config`: after a rollback, an older release
+/// reads them to call DEL of foreign plugins.
 pub const SCHEMA: u32 = 1;
 
 /// Everything that DEL needs to undo an ADD.

@@ -28,6 +28,8 @@ mod meta_plugin;
 mod multus_state;
 #[path = "netns/network_options.rs"]
 mod network_options;
+#[path = "netns/newer_journal.rs"]
+mod newer_journal;
 #[path = "netns/plain_pods.rs"]
 mod plain_pods;
 #[path = "netns/rdma.rs"]

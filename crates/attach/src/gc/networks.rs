@@ -1,6 +1,7 @@
 //! The networks whose plugins are called with GC, and the valid attachments of each.
 
 use crate::config::ConfigFields;
+use crate::journal::Journal;
 use crate::plan::{Attachment, StepKind};
 use crate::{CniVersion, PluginType, chain};
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ pub(super) struct GcNetworks {
     known: Vec<Attachment>,
     /// Network, container and interface of each valid attachment.
     valid: Vec<(String, String, String)>,
+    /// Whether the networks of a valid sandbox are unknown, because its journal is damaged.
+    is_incomplete: bool,
 }
 
 impl GcNetworks {
@@ -32,15 +35,23 @@ impl GcNetworks {
         }
     }
 
+    /// Record the networks of a sandbox whose journal is damaged, as far as they are known.
+    pub(super) fn record_damaged(&mut self, salvaged: &Journal, is_valid: bool) {
+        self.record(&salvaged.container, salvaged.entries.iter().map(|entry| &entry.attachment), is_valid);
+        self.is_incomplete |= is_valid && salvaged.entries.is_empty();
+    }
+
     /// Return every network once, with its list of valid attachments. A default network gets `runtime_list`,
     /// because that list also contains sandboxes without a journal or Multus file on this node. Networks with
-    /// a CNI version before 1.1.0 are left out, because those versions have no GC.
+    /// a CNI version before 1.1.0 are left out, because those versions have no GC. Networks whose list may be
+    /// incomplete are left out, because their plugins would delete attachments that are in use.
     pub(super) fn into_gc_lists(
         self,
         wrapped: Vec<Attachment>,
         runtime_list: Value,
     ) -> Vec<(Attachment, Value)> {
-        let Self { known, valid } = self;
+        let Self { mut known, valid, is_incomplete } = self;
+        known.retain(|network| network.default || !is_incomplete);
         let mut networks = wrapped;
         for network in known {
             if !networks.iter().any(|other| is_same_network(other, &network)) {
