@@ -10,6 +10,8 @@
 mod check_status_gc;
 #[path = "netns/coordinator.rs"]
 mod coordinator;
+#[path = "netns/coordinator_foreign.rs"]
+mod coordinator_foreign;
 #[path = "netns/crash.rs"]
 mod crash;
 #[path = "netns/disk_full.rs"]

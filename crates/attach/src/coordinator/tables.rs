@@ -10,7 +10,8 @@ use ipnet::IpNet;
 /// Maximum number of per-interface routing tables in a pod, numbered from [`FIRST_TABLE`].
 const MAX_TABLES: u32 = 120;
 
-/// Set up a separate routing table for `link`, unless it is the primary interface, which uses the main table.
+/// Set up a separate routing table for `link`, unless it is the primary interface, which uses the main table. Each
+/// address family has its own primary interface.
 pub(super) fn tune_routes(
     pod_netlink: &mut RouteSocket,
     step: &CoordinatorStep,
@@ -19,59 +20,79 @@ pub(super) fn tune_routes(
     mode: CoordinatorMode,
 ) -> Result<(), Error> {
     let routes = pod_netlink.all_routes()?;
-    let first = match mode {
-        CoordinatorMode::Overlay => pod_netlink.link("eth0")?,
-        // In underlay mode the first interface is the one with the pod's default route, or eth0.
-        _ => primary_interface(pod_netlink, &routes)?,
-    };
     let table = free_table(pod_netlink)?;
     for (destination, gateway) in &step.policy_routes {
         let route = RouteSpec { table: Some(table), ..RouteSpec::new(*destination, Some(*gateway)) };
         pod_netlink.append_route(link.index, &route)?;
     }
+    let veth = pod_netlink.link(POD_VETH)?;
     // The node reaches every address of the pod through the veth, so replies to the node must take the veth
     // too.
     for entry in routes.iter().filter(|entry| entry.route.table == Some(FIRST_TABLE)) {
-        if let Some(veth) = pod_netlink.link(POD_VETH)?.filter(|veth| entry.interface == Some(veth.index)) {
+        if let Some(veth) = veth.as_ref().filter(|veth| entry.interface == Some(veth.index)) {
             pod_netlink
                 .append_route(veth.index, &RouteSpec { table: Some(table), source: None, ..entry.route })?;
         }
     }
-    let is_first = first.as_ref().is_none_or(|first| first.index == link.index);
-    let takes_over = step.default_route.as_deref() == Some(link.name.as_str());
-    if let Some(first) = first.filter(|_| !is_first) {
-        if mode == CoordinatorMode::Overlay && !has_rule(pod_netlink, RETURN_TABLE)? {
+    let needs_return_rules = mode == CoordinatorMode::Overlay && !has_rule(pod_netlink, RETURN_TABLE)?;
+    for is_v4 in [true, false] {
+        let of_family = |net: &IpNet| net.addr().is_ipv4() == is_v4;
+        let own: Vec<_> = own.iter().copied().filter(of_family).collect();
+        let mut routes = routes.clone();
+        routes.retain(|entry| of_family(&entry.route.destination));
+        let first = match mode {
+            CoordinatorMode::Overlay => pod_netlink.link("eth0")?,
+            _ => primary_interface(pod_netlink, &routes, link, veth.as_ref())?,
+        };
+        let Some(first) = first.filter(|first| first.index != link.index) else {
+            if !step.policy_routes.is_empty() {
+                add_source_rules(pod_netlink, &own, table)?;
+            }
+            continue;
+        };
+        let mut addresses = pod_netlink.addresses(first.index)?;
+        addresses.retain(of_family);
+        if needs_return_rules {
             // eth0 must answer through eth0 even if another interface gets the default route.
-            let addresses = pod_netlink.addresses(first.index)?;
             copy_routes(pod_netlink, &routes, &first, RETURN_TABLE, RouteEntry::is_default)?;
             add_source_rules(pod_netlink, &addresses, RETURN_TABLE)?;
         }
-        if takes_over {
-            let table =
-                if mode == CoordinatorMode::Overlay { RETURN_TABLE } else { free_table(pod_netlink)? };
-            let addresses = pod_netlink.addresses(first.index)?;
+        let is_default_nic = step.default_route.as_deref() == Some(link.name.as_str());
+        if is_default_nic && main_routes_of(&routes, link).any(RouteEntry::is_default) {
+            let table = if mode == CoordinatorMode::Overlay { RETURN_TABLE } else { table };
             copy_routes(pod_netlink, &routes, &first, table, RouteEntry::is_default)?;
             add_source_rules(pod_netlink, &addresses, table)?;
             remove_routes(pod_netlink, &routes, &first, RouteEntry::is_default)?;
         } else {
             copy_routes(pod_netlink, &routes, link, table, |_| true)?;
             remove_routes(pod_netlink, &routes, link, |entry| entry.protocol != RTPROT_KERNEL)?;
+            add_source_rules(pod_netlink, &own, table)?;
         }
     }
-    let needs_rule = !is_first || !step.policy_routes.is_empty();
-    if needs_rule && !takes_over { add_source_rules(pod_netlink, own, table) } else { Ok(()) }
+    Ok(())
 }
 
 /// From linux/rtnetlink.h: routes added by the kernel, such as the one to an interface's own subnet.
 const RTPROT_KERNEL: u8 = 2;
 
-/// The interface of the pod's default route, other than the veth; eth0 if there is none.
-fn primary_interface(pod_netlink: &mut RouteSocket, routes: &[RouteEntry]) -> Result<Option<Link>, Error> {
-    let veth = pod_netlink.link(POD_VETH)?.map(|veth| veth.index);
-    let is_default_route =
-        |entry: &&RouteEntry| entry.is_main_unicast() && entry.is_default() && entry.interface != veth;
-    match routes.iter().find(is_default_route).and_then(|entry| entry.interface) {
-        Some(index) => Ok(pod_netlink.link_by_index(index)?),
+/// The interface that has the pod's default route in underlay mode. `routes` are those of one address family.
+///
+/// The plugin that created `link` may just have added a default route, which may come first in the table. It does not
+/// make `link` the primary interface if another interface has a default route. Without any default route, eth0 is the
+/// primary interface. The veth is never.
+fn primary_interface(
+    pod_netlink: &mut RouteSocket,
+    routes: &[RouteEntry],
+    link: &Link,
+    veth: Option<&Link>,
+) -> Result<Option<Link>, Error> {
+    let veth = veth.map(|veth| veth.index);
+    let default_routes = routes.iter().filter(|entry| entry.is_main_unicast() && entry.is_default());
+    let mut interfaces: Vec<_> =
+        default_routes.filter_map(|entry| entry.interface).filter(|index| Some(*index) != veth).collect();
+    interfaces.sort_by_key(|index| *index == link.index);
+    match interfaces.first() {
+        Some(index) => Ok(pod_netlink.link_by_index(*index)?),
         None => Ok(pod_netlink.link("eth0")?),
     }
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 
 const POD: &str = "172.91.0.7";
 
-fn coordinator_step(more: Value) -> PlanStep {
+pub fn coordinator_step(more: Value) -> PlanStep {
     let mut config = json!({"type": "coordinator", "serviceCIDR": ["10.96.0.0/16"], "overlayPodCIDR": ["10.78.0.0/16"],
         "hijackCIDR": ["169.254.0.0/16"]});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
