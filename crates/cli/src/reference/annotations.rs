@@ -84,7 +84,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("mac", "Requested link-layer address; passed to plugins with the capability `mac`."),
     (
         "infiniband-guid",
-        "Requested GUID of eight bytes; passed to plugins with the capability `infinibandGUID`.",
+        "Requested GUID of eight bytes; passed to `ib-sriov`, and to other plugins with the capability `infinibandGUID`.",
     ),
     ("deviceID", "ID of a specific device, instead of the next one of the resource."),
     ("cni-args", "An object that is passed to every plugin of the network in `args.cni`."),

@@ -94,6 +94,7 @@ pub fn build_resolved(
         }
         capability::set_runtime_config(&mut plugin, &values);
         capability::merge_cni_args(&mut plugin, &selection.cni_args);
+        capability::set_requested_guid(&mut plugin, selection);
         capability::set_default_route_nic(&mut plugin, input.facts);
         remove_ib_kubernetes_flag(&mut plugin);
         plugin

@@ -1,7 +1,7 @@
 //! Dynamic configuration of plugins: capabilities and `cni-args`.
 //!
 //! A plugin receives a value only if its `capabilities` contains the key with `true` (CNI conventions, "dynamic
-//! plugin fields"). `cni-args` go to every plugin of a chain.
+//! plugin fields"), except for the GUID of the built-in `ib-sriov`. `cni-args` go to every plugin of a chain.
 
 use crate::caches::PodFacts;
 use ferroband_api::annotation::NetworkSelection;
@@ -89,6 +89,16 @@ pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>
         if let Some(Value::Object(cni)) = all.get_mut("cni") {
             cni.extend(args.clone());
         }
+    }
+}
+
+/// Passes the GUID that the pod's networks annotation requests (`infiniband-guid`) to the built-in `ib-sriov`, even if
+/// its configuration lacks the capability. Otherwise a GUID in `cni-args` would be used instead, without an error.
+pub fn set_requested_guid(plugin: &mut Map<String, Value>, selection: &NetworkSelection) {
+    if let Some(guid) = &selection.infiniband_guid
+        && plugin.get("type").and_then(Value::as_str) == Some("ib-sriov")
+    {
+        merge_cni_args(plugin, &Map::from_iter([("guid".to_owned(), json!(guid))]));
     }
 }
 

@@ -292,6 +292,38 @@ fn ib_sriov_is_built_in_and_includes_the_rdma_device() {
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
 
+// Case: cni 90
+#[test]
+fn infiniband_guid_wins_over_cni_args_without_the_capability() {
+    let guid = "c2:11:22:33:44:55:66:77";
+    let chain = |capable: bool| {
+        json!({"cniVersion": "1.0.0", "plugins": [
+            {"type": "ib-sriov", "capabilities": {"infinibandGUID": capable}}, {"type": "sriov"}]})
+    };
+    let planned = |selection: Value, chain: Value| {
+        let mut devices = PodDevices::default();
+        devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
+        let annotation = json!([selection]).to_string();
+        let plan = plan_with(&facts(&annotation), &[("a:x/vf", chain)], json!({}), &mut devices)?.plan;
+        let [function, foreign] = plan.attachments[1].steps.as_slice() else { panic!() };
+        let StepKind::IbSriov { vf, .. } = &function.kind else { panic!("{:?}", function.kind) };
+        Ok::<_, Fault>((vf.guid.map(|guid| guid.to_string()), foreign.config.get("args").cloned()))
+    };
+    let other = json!({"guid": "02:00:00:00:00:00:00:01"});
+    for capable in [false, true] {
+        let both = json!({"name": "a", "infiniband-guid": guid, "cni-args": other});
+        let (used, foreign) = planned(both, chain(capable)).unwrap();
+        assert_eq!((used.as_deref(), foreign), (Some(guid), Some(json!({"cni": other}))));
+        let only = json!({"name": "a", "infiniband-guid": guid});
+        assert_eq!(planned(only, chain(capable)).unwrap(), (Some(guid.to_owned()), None));
+    }
+    let (used, _) = planned(json!({"name": "a", "cni-args": other}), chain(false)).unwrap();
+    assert_eq!(used.as_deref(), other["guid"].as_str());
+    // The address of an interface is not a GUID.
+    let address = json!({"name": "a", "infiniband-guid": "02:00:00:00:00:01", "cni-args": other});
+    assert!(planned(address, chain(false)).is_err());
+}
+
 #[test]
 fn requested_addresses_go_to_capabilities_and_cni_args() {
     let config =
