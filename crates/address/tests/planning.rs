@@ -70,6 +70,30 @@ fn owner_with_several_addresses_in_a_pool_keeps_the_lowest() {
 }
 
 #[test]
+fn only_the_reserved_address_of_the_same_replica_is_released_with_a_change_of_pool() {
+    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+    let mut block = IpBlock::new(id, None);
+    for (offset, pod, container) in [(1, "ns/db-0", ""), (2, "ns/db-1", ""), (3, "ns/db-2", "c2")] {
+        let entry = json!({
+            "pod": pod, "uid": "old", "sticky": true, "interface": "net1", "container": container, "node": "n",
+        });
+        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
+    }
+    let mut view = BlockView::new();
+    view.observe(block, ResourceVersion("1".into()));
+    let pod = PodRef { namespace: "ns".into(), name: "db-0".into(), uid: "new".into() };
+    let request = AddressRequest { pod, sticky: true, ..request(&[&pool("10.0.1.0/24")]) };
+    let planner = AddressPlanner { node: "n", node_count: 1, attempt: 0 };
+    let plan = planner.plan_assignments(&view, &[request]);
+    let offsets = |first: [u8; 4]| {
+        let write = plan.writes.iter().find(|write| write.block().first == IpAddr::from(first));
+        write.map(|write| write.block().entries.keys().copied().collect::<Vec<_>>())
+    };
+    assert_eq!(offsets([10, 0, 0, 0]), Some(vec![2, 3]));
+    assert_eq!(offsets([10, 0, 1, 0]), Some(vec![1]));
+}
+
+#[test]
 fn faults_have_the_code_that_runtimes_and_users_act_on() {
     let text = || "x".to_owned();
     let holder = AddressHolder { address: [10, 0, 0, 1].into(), pod: "ns/db-0".into(), node: "n".into() };

@@ -27,6 +27,52 @@ fn excluded_addresses_are_not_assignable() {
     assert!(!pool.contains("::".parse().unwrap()));
 }
 
+#[test]
+fn pools_overlap_only_in_one_space_and_family() {
+    let v4 = pool("10.0.0.0/24", &[("10.0.0.10", "10.0.0.20")], &[]).unwrap();
+    let other = pool("10.0.0.0/24", &[("10.0.0.20", "10.0.0.30")], &[]).unwrap();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    assert_eq!(v4.overlap(&other), Some((address("10.0.0.20"), address("10.0.0.20"))));
+    let next = pool("10.0.0.0/24", &[("10.0.0.21", "10.0.0.30")], &[]).unwrap();
+    assert_eq!(v4.overlap(&next), None);
+    let elsewhere = AddressPool { space: IpSpace::network("b"), ..other };
+    assert_eq!(v4.overlap(&elsewhere), None);
+    // As integers, these are the same addresses.
+    let v6 = pool("::10.0.0.0/120", &[("::10.0.0.10", "::10.0.0.20")], &[]).unwrap();
+    assert_eq!(v4.overlap(&v6), None);
+}
+
+#[test]
+fn withheld_address_can_be_kept_but_not_assigned() {
+    let all = pool("10.0.0.0/24", &[("10.0.0.1", "10.0.0.254")], &[]).unwrap();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let part = all.withholding([(address("10.0.0.5"), address("10.0.0.6"))]);
+    for (text, contains, can_keep) in [
+        ("10.0.0.4", true, true),
+        ("10.0.0.5", false, true),
+        ("10.0.0.255", false, false),
+        ("10.0.1.4", false, false),
+        ("::10.0.0.4", false, false),
+        ("::10.0.0.5", false, false),
+    ] {
+        let found = (part.contains(address(text)), part.can_keep(address(text)));
+        assert_eq!(found, (contains, can_keep), "{text}");
+    }
+}
+
+#[test]
+fn blocks_continue_after_the_last_searched_one() {
+    let pool = pool("10.0.0.0/24", &[("10.0.0.5", "10.0.0.50"), ("10.0.0.90", "10.0.0.91")], &[]).unwrap();
+    let from = |from: Option<&str>| {
+        let from = from.map(|text| text.parse().unwrap());
+        pool.blocks_from(from).map(|first| first.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(from(None), ["10.0.0.0", "10.0.0.16", "10.0.0.32", "10.0.0.48", "10.0.0.80"]);
+    assert_eq!(from(Some("10.0.0.32")), ["10.0.0.32", "10.0.0.48", "10.0.0.80"]);
+    assert_eq!(from(Some("10.0.0.64")), ["10.0.0.80"]);
+    assert_eq!(from(Some("10.0.0.96")), [""; 0]);
+}
+
 // Case: ipam W14
 #[test]
 fn large_exclusion_takes_constant_time() {
