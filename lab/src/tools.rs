@@ -129,6 +129,24 @@ pub fn ensure_promtool() -> Result<PathBuf> {
     }
 }
 
+/// Release of cargo-mutants. Another release may create other mutants.
+const CARGO_MUTANTS: &str = "27.1.0";
+
+/// cargo-mutants, built into the cache by `cargo install`.
+pub fn ensure_cargo_mutants() -> Result<PathBuf> {
+    let folder = crate::cache::folder(format!("programs/cargo-mutants-{CARGO_MUTANTS}"))?;
+    let program = folder.join("bin/cargo-mutants");
+    if program.exists() {
+        return Ok(program);
+    }
+    run_step(format!("building cargo-mutants {CARGO_MUTANTS}"), |_| {
+        let mut cargo = command("cargo", ["install", "--quiet", "--locked", "--version", CARGO_MUTANTS]);
+        cargo.arg("--root").arg(&folder).arg("cargo-mutants");
+        run(&mut cargo).context("cargo-mutants is missing, and `cargo install` cannot build it")
+    })?;
+    Ok(program)
+}
+
 /// Fails unless run as root: the lab and the tests change namespaces, mounts and cgroups.
 pub fn require_root() -> Result<()> {
     if nix::unistd::geteuid().is_root() {

@@ -155,6 +155,12 @@ fn add_to_tally(tally: &mut Tally, output: &CargoOutput) -> Result<()> {
     Ok(())
 }
 
+/// Integration tests of a package that need neither privileges nor a cluster.
+pub fn unprivileged_tests(package: &str) -> Result<Vec<String>> {
+    let tests = integration_tests()?.into_iter().filter(|(of, test)| of == package && test != NETNS);
+    Ok(tests.map(|(_, test)| test).collect())
+}
+
 /// (package, integration test) pairs of the workspace.
 fn integration_tests() -> Result<Vec<(String, String)>> {
     let metadata = workspace::metadata()?;

@@ -5,7 +5,8 @@
 //! netns        tests with the real kernel, in separate network namespaces                             seconds
 //! conformance  CNI cases as files, run against ferroband-cni                                           seconds
 //! cluster      scenarios on a real Kubernetes                                                         minutes
-//! soak         loops of the cluster tier, many rounds; only if named                                  an hour
+//! soak         loops of the cluster tier, many rounds, after the tier mutants; only if named          hours
+//! mutants      one change of the code at a time, which a test must notice; only if named              hours
 //! vm           the kernel's InfiniBand stack in an emulated machine with a software adapter           minutes
 //! vmlab        scenarios on a cluster of two such machines; only if named                             minutes
 //! ```
@@ -14,6 +15,7 @@ mod cargo;
 mod cluster;
 mod conformance;
 mod dependency_direction;
+mod mutants;
 mod tally;
 mod vm;
 
@@ -60,8 +62,10 @@ enum TestTier {
     Vm,
     /// Scenarios on a cluster of two such machines; need root, run only if named
     Vmlab,
-    /// Loops of the cluster tier, many rounds; runs only if named
+    /// Loops of the cluster tier, many rounds, after the tier `mutants`; runs only if named
     Soak,
+    /// One change of the code at a time, which a test must notice; --only TEXT selects crates; runs only if named
+    Mutants,
 }
 
 /// Default tiers. `vm` is added once a full run passes in under ten minutes.
@@ -75,7 +79,7 @@ const SOAK_ROUNDS: usize = 50;
 pub fn run_tests(args: &TestArgs) -> Result<i32> {
     let tiers = if args.tiers.is_empty() { DEFAULT_TIERS.to_vec() } else { args.tiers.clone() };
     let mut tally = Tally::default();
-    for tier in tiers {
+    for tier in tiers.into_iter().flat_map(|tier| with_implied_tiers(tier, args.only.is_some())) {
         let only = args.only.as_deref();
         tally.run_tier(&format!("{tier:?}").to_lowercase(), |tally| match tier {
             TestTier::Unit => unit(tally, only),
@@ -92,11 +96,20 @@ pub fn run_tests(args: &TestArgs) -> Result<i32> {
             TestTier::Soak => {
                 cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS, None)
             }
+            TestTier::Mutants => mutants::run(tally, only),
             TestTier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
             TestTier::Vmlab => cluster::run_emulated(tally, only, args.keep, &args.kernel),
         });
     }
     Ok(tally.finish())
+}
+
+/// `soak` includes `mutants`, unless a name selects one of its loops.
+fn with_implied_tiers(tier: TestTier, has_filter: bool) -> Vec<TestTier> {
+    match tier {
+        TestTier::Soak if !has_filter => vec![TestTier::Mutants, TestTier::Soak],
+        tier => vec![tier],
+    }
 }
 
 fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
@@ -108,4 +121,16 @@ fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
         crate::check::run(|name, check| tally.check(name, check))?;
     }
     cargo::unit(tally, only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn soak_includes_the_mutants_unless_a_loop_is_selected() {
+        assert_eq!(with_implied_tiers(TestTier::Soak, false), [TestTier::Mutants, TestTier::Soak]);
+        assert_eq!(with_implied_tiers(TestTier::Soak, true), [TestTier::Soak]);
+        assert_eq!(with_implied_tiers(TestTier::Unit, false), [TestTier::Unit]);
+    }
 }
