@@ -79,6 +79,9 @@ mod tests {
         let expected = PodRef { namespace: "default".into(), name: "ipoib-test".into(), uid: "u-1".into() };
         assert_eq!(parse_pod(args).unwrap(), Some(expected));
         assert_eq!(parse_pod("").unwrap(), None);
+        for incomplete in ["K8S_POD_NAMESPACE=default", "K8S_POD_NAME=ipoib-test", "K8S_POD_UID=u-1"] {
+            assert_eq!(parse_pod(incomplete).unwrap(), None, "{incomplete}");
+        }
     }
 
     // Case: cni 16

@@ -234,3 +234,6 @@ fn merge_faults(errors: &[Error]) -> Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,9 @@ mod tests {
     #[test]
     fn the_meta_plugin_has_one_id_per_container() {
         let id = AttachmentId::new(PluginType::Ferroband, "c1", "eth0");
+        assert_eq!((id.plugin_type(), id.container()), (None, "c1"));
+        let alone = AttachmentId::new(PluginType::Ipoib, "c1", "net1");
+        assert_eq!((alone.plugin_type(), alone.ifname()), (Some(PluginType::Ipoib), Some("net1")));
         assert_eq!((id.ifname(), &id), (None, &AttachmentId::new(PluginType::Ferroband, "c1", "eth1")));
     }
 }

@@ -299,3 +299,6 @@ pub struct AssignedRoute {
     /// Gateway; when absent, the first gateway of an assigned address of the same family.
     pub gw: Option<IpAddr>,
 }
+
+#[cfg(test)]
+mod tests;

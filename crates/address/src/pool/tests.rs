@@ -58,6 +58,10 @@ fn withheld_address_can_be_kept_but_not_assigned() {
         let found = (part.contains(address(text)), part.can_keep(address(text)));
         assert_eq!(found, (contains, can_keep), "{text}");
     }
+    let none_assignable = all.withholding([(address("10.0.0.16"), address("10.0.0.31"))]);
+    assert_eq!(none_assignable.offered_offsets(address("10.0.0.16")), 0);
+    assert!(none_assignable.has_keepable_in(address("10.0.0.16")));
+    assert!(!none_assignable.has_keepable_in(address("10.0.1.0")));
 }
 
 #[test]

@@ -87,3 +87,10 @@ fn a_list_without_plugins_is_refused() {
         assert!(matches!(error, Error::Field { .. }), "{config}");
     }
 }
+
+#[test]
+fn result_that_is_no_object_is_an_error() {
+    for result in [json!("text"), json!(5), json!(true)] {
+        assert!(to_prev_result(&result, CniVersion::V1_1_0).is_err(), "{result}");
+    }
+}

@@ -16,6 +16,7 @@ fn null_counts_as_absent_and_unknown_keys_are_ignored() {
     let config = config(r#"{"master":null,"mtu":null,"vf":7}"#);
     assert_eq!(config.fields().text("master").unwrap(), None);
     assert_eq!(config.fields().integer("mtu").unwrap(), None);
+    assert_eq!(config.map().keys().collect::<Vec<_>>(), ["master", "mtu", "vf"]);
     assert!(PluginConfig::parse(b"null".to_vec()).unwrap().map().is_empty());
 }
 
