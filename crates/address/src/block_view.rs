@@ -7,7 +7,7 @@ use crate::ip_space::IpSpace;
 use crate::pool::AddressPool;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// Number of recently released addresses that are remembered with their owners.
@@ -41,6 +41,8 @@ pub struct BlockView {
     lost: LostAllocations,
     /// Recently released addresses with their owners, latest last.
     released: VecDeque<(IpSpace, IpAddr, AllocationOwner)>,
+    /// Object names of the blocks that exist but cannot be read. Their free addresses are unknown.
+    unreadable: BTreeSet<String>,
 }
 
 /// A cached block, either in full or in the compact form for other nodes' blocks.
@@ -140,6 +142,7 @@ impl BlockView {
 
     fn note_observed(&mut self, block: &IpBlock) -> IpBlockId {
         let id = block.id();
+        self.note_readable(&id);
         let before = self.summary(&id).map_or(0, |cached| cached.assigned_offsets);
         self.lost.observe(block, before);
         id
@@ -150,9 +153,51 @@ impl BlockView {
         self.blocks.get(id).is_some_and(|(cached, _)| matches!(cached, BlockViewEntry::Compact(_)))
     }
 
-    /// Removes a block whose object is deleted.
+    /// Removes a block whose object does not exist.
     pub fn remove(&mut self, id: &IpBlockId) {
         self.blocks.remove(id);
+        self.note_readable(id);
+    }
+
+    /// Removes a block whose object was deleted at `version`. Ignores a deletion that is older than the cached block,
+    /// as delivered by a watch that lags behind a new object of the same name. Returns whether the block was removed.
+    pub fn remove_deleted(&mut self, id: &IpBlockId, version: &ResourceVersion) -> bool {
+        let newer = self.version(id).is_some_and(|cached| version.is_older_than(cached));
+        if !newer {
+            self.remove(id);
+        }
+        !newer
+    }
+
+    /// Records that the object `name` exists but cannot be read. Its addresses are not assigned until it is observed.
+    /// Returns whether this was not known before.
+    pub fn mark_unreadable(&mut self, name: String) -> bool {
+        self.unreadable.insert(name)
+    }
+
+    /// Records that the object `name` can be read, or does not exist.
+    pub fn clear_unreadable(&mut self, name: &str) {
+        self.unreadable.remove(name);
+    }
+
+    /// Records that of all existing objects only `names` cannot be read.
+    pub fn replace_unreadable(&mut self, names: BTreeSet<String>) {
+        self.unreadable = names;
+    }
+
+    fn note_readable(&mut self, id: &IpBlockId) {
+        if !self.unreadable.is_empty() {
+            self.clear_unreadable(&id.object_name());
+        }
+    }
+
+    pub(crate) fn is_unreadable(&self, id: &IpBlockId) -> bool {
+        !self.unreadable.is_empty() && self.unreadable.contains(&id.object_name())
+    }
+
+    pub(crate) fn unreadable_notice(&self) -> Option<String> {
+        let names: Vec<_> = self.unreadable.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| format!("cannot read AddressBlock {}", names.join(", ")))
     }
 
     /// Adds a block to `list`, the result of a list request, for [`Self::replace_all`]. If the view has

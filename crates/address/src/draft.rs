@@ -49,7 +49,13 @@ impl<'a> BlockDraft<'a> {
     /// Returns, as a bit mask, the offsets in the block that `pool` offers and that are free.
     fn free_offsets(&self, pool: &AddressPool, id: &IpBlockId) -> u16 {
         let taken = self.summary(id).map_or(0, |block| block.assigned_offsets);
-        pool.offered_offsets(id.first) & !taken & !self.view.lost_offsets(id)
+        let withheld = if self.view.is_unreadable(id) { u16::MAX } else { self.view.lost_offsets(id) };
+        pool.offered_offsets(id.first) & !taken & !withheld
+    }
+
+    /// Returns which blocks cannot be read, for the error if a pool has no free address.
+    pub(crate) fn unreadable_notice(&self) -> Option<String> {
+        self.view.unreadable_notice()
     }
 
     /// Returns the lowest offset in the block that `pool` offers and that is free.

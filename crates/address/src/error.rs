@@ -57,7 +57,7 @@ pub enum Error {
     #[error("{pool} has no usable address")]
     NoUsableAddress { pool: String },
     /// All addresses of the request's pools are assigned.
-    #[error("{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more))]
+    #[error("{}{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more), NoticeList(.notices))]
     Exhausted {
         /// Names of the pools that were tried, with the number of addresses of each.
         pools: Vec<(String, u128)>,
@@ -65,7 +65,12 @@ pub enum Error {
         holders: Vec<AddressHolder>,
         /// Number of assigned addresses whose holders are not listed.
         more: usize,
+        /// Why addresses of the pools are withheld.
+        notices: Vec<String>,
     },
+    /// It is unknown which addresses of a pool are in use, so none is assigned.
+    #[error("no address of {pool} is assigned: {cause}")]
+    RecordsUnreadable { pool: String, cause: String },
     /// A requested address is not an address, or the list of them is not a list.
     #[error("requested addresses: {cause}")]
     InvalidRequest { cause: String },
@@ -163,6 +168,15 @@ impl fmt::Display for HolderList<'_> {
     }
 }
 
+/// Formats the notices as the end of the message of [`Error::Exhausted`].
+struct NoticeList<'a>(&'a [String]);
+
+impl fmt::Display for NoticeList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|notice| write!(f, "; {notice}"))
+    }
+}
+
 /// Formats why a requested address cannot be assigned.
 struct HolderOrWithheld<'a>(Option<&'a AddressHolder>);
 
@@ -186,6 +200,11 @@ impl Error {
             Self::MissingIdentity { .. } => {
                 (FaultCode::BadCall, "use a container runtime that passes K8S_POD_UID and CNI_CONTAINERID")
             }
+            Self::RecordsUnreadable { .. } => (
+                FaultCode::NoPool,
+                "correct or delete the object, or restore the permissions of Ferroband; the pod is retried \
+                 automatically",
+            ),
             Self::NoUsableAddress { .. } => (
                 FaultCode::InvalidConfig,
                 "use a prefix of /30 (IPv6: /126) or shorter, and exclude fewer addresses",

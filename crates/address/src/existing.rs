@@ -23,7 +23,7 @@ pub(crate) struct AllocationSlot<'r> {
 pub(crate) struct ExistingAllocations<'r> {
     /// Addresses that the owners can keep.
     pub(crate) slots: HashMap<usize, AllocationSlot<'r>>,
-    /// Requests whose address a sandbox on another node may still use.
+    /// Requests whose address a sandbox on another node may still use, or whose block cannot be read.
     pub(crate) in_use: HashMap<usize, Error>,
 }
 
@@ -47,7 +47,12 @@ fn find_slots<'r>(
     let mut pools: HashSet<&AddressPool> = HashSet::new();
     for (position, (request, owner)) in requests.iter().zip(&owners).enumerate() {
         if let (Some(owner), Ok(())) = (owner, request.check_identity()) {
-            positions.entry(AllocationOwnerRef::of(owner)).or_default().push(position);
+            let by_name = request.sticky.then(|| AllocationOwnerRef::of(owner));
+            let by_uid =
+                AllocationOwnerRef { sticky: false, pod: &request.pod.uid, ..AllocationOwnerRef::of(owner) };
+            for owner in by_name.into_iter().chain(Some(by_uid).filter(|owner| !owner.pod.is_empty())) {
+                positions.entry(owner).or_default().push(position);
+            }
             pools.extend(request.pools.iter().map(Arc::as_ref));
         }
     }
@@ -61,14 +66,22 @@ fn find_slots<'r>(
                 if !entry.sticky && entry.node != node {
                     continue;
                 }
-                let Some(requesting) = positions.get(&AllocationOwnerRef::of_entry(entry, pool.family()))
-                else {
-                    continue;
-                };
                 if !pool.can_keep(id.address(*offset)) {
                     continue;
                 }
+                // A sticky entry also belongs to its pod if a StatefulSet no longer controls the pod
+                // (`kubectl delete --cascade=orphan`), and the other way round after the pod is adopted.
+                let owner = AllocationOwnerRef::of_entry(entry, pool.family());
+                let by_uid = AllocationOwnerRef { sticky: false, pod: &entry.uid, ..owner };
+                let by_name = entry.sticky.then(|| positions.get(&owner)).flatten();
+                let requesting = by_name.into_iter().chain(positions.get(&by_uid)).flatten();
                 for position in requesting {
+                    if view.is_unreadable(id) {
+                        let (pool, cause) =
+                            (pool.to_string(), format!("cannot read AddressBlock {}", id.object_name()));
+                        in_use.insert(*position, Error::RecordsUnreadable { pool, cause });
+                        continue;
+                    }
                     if entry.node != node && !entry.is_reserved() {
                         // The previous pod with this name may still run on the other node.
                         let (pod, node) = (entry.pod.clone(), entry.node.clone());
@@ -90,7 +103,7 @@ fn find_slots<'r>(
 }
 
 /// A borrowed [`AllocationOwner`]. A large pool has tens of thousands of allocations to compare without copying.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct AllocationOwnerRef<'a> {
     sticky: bool,
     pod: &'a str,
@@ -111,5 +124,51 @@ impl<'a> AllocationOwnerRef<'a> {
     fn of_entry(entry: &'a AddressAllocation, family: IpFamily) -> Self {
         let pod = if entry.sticky { &entry.pod } else { &entry.uid };
         Self { sticky: entry.sticky, pod, interface: &entry.interface, family, ordinal: entry.ordinal }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::whereabouts::WhereaboutsConfig;
+    use crate::{AddressPlanner, AddressRelease, BlockView, BlockWrite, ResourceVersion};
+    use ferroband_model::PodRef;
+    use serde_json::json;
+
+    fn write(view: &mut BlockView, writes: Vec<BlockWrite>) {
+        for write in writes {
+            let (BlockWrite::Create(block) | BlockWrite::Replace { block, .. }) = write;
+            view.refresh(block, ResourceVersion("1".into()));
+        }
+    }
+
+    fn assign(view: &mut BlockView, pod: &str, uid: &str, sticky: bool, container: &str) -> String {
+        let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
+        let config = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap();
+        let pod = PodRef { namespace: "ns".into(), name: pod.into(), uid: uid.into() };
+        let requests = config.requests(&pod, sticky, "net1", container);
+        let plan = AddressPlanner { node: "n", node_count: 1, attempt: 0 }.plan_assignments(view, &requests);
+        write(view, plan.writes);
+        plan.assignments[0].address.to_string()
+    }
+
+    #[test]
+    fn pod_keeps_its_address_when_its_statefulset_is_deleted_or_adopts_it() {
+        let mut view = BlockView::new();
+        let release = |view: &mut BlockView, container: &str| {
+            let release = AddressRelease { container: container.into(), interface: None };
+            let plan = AddressPlanner::plan_releases(view, &[release]);
+            write(view, plan.writes);
+        };
+        assert_eq!(assign(&mut view, "db-0", "u", true, "c1"), "10.0.0.1/24");
+        release(&mut view, "c1");
+        // The StatefulSet is deleted without its pods, and the sandbox of a pod is re-created.
+        assert_eq!(assign(&mut view, "x", "other", false, "x"), "10.0.0.2/24", "10.0.0.1 is reserved");
+        assert_eq!(assign(&mut view, "db-0", "u", false, "c2"), "10.0.0.1/24");
+        // A new StatefulSet of that name adopts the pod.
+        assert_eq!(assign(&mut view, "db-0", "u", true, "c3"), "10.0.0.1/24");
+        release(&mut view, "c3");
+        assert_eq!(assign(&mut view, "db-0", "u2", true, "c4"), "10.0.0.1/24", "the pod is re-created");
+        release(&mut view, "c4");
+        assert_eq!(assign(&mut view, "db-0", "u3", false, "c5"), "10.0.0.3/24", "a pod without StatefulSet");
     }
 }

@@ -1,7 +1,7 @@
 //! Plans the block writes that serve a batch of address requests.
 
 use crate::batch::{AddressAssignment, AddressRequest, AssignmentPlan, RequestRefusal};
-use crate::block::{AllocationOwner, IpBlockId};
+use crate::block::{AllocationOwner, IpBlock, IpBlockId};
 use crate::block_view::BlockView;
 use crate::chooser::AddressChooser;
 use crate::draft::BlockDraft;
@@ -9,6 +9,7 @@ use crate::error::{AddressHolder, Error};
 use crate::existing::{AllocationSlot, ExistingAllocations};
 use crate::pool::AddressPool;
 use ipnet::IpNet;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -139,7 +140,8 @@ impl<'r> AssignmentBatch<'r> {
     /// Releases addresses of other pools that are reserved for this pod name, because the pod's pools have changed.
     fn release_reserved(&mut self, request: &AddressRequest) {
         let Some(owner) = request.owner().filter(|_| request.sticky) else { return };
-        for block in self.view.full_or_sticky_blocks(true) {
+        let readable = |block: &Cow<'_, IpBlock>| !self.view.is_unreadable(&block.id());
+        for block in self.view.full_or_sticky_blocks(true).filter(readable) {
             for (offset, entry) in &block.entries {
                 if entry.sticky && entry.is_reserved() && entry.owner(block.first) == owner {
                     self.draft.set(&block.id(), *offset, None, None);
@@ -167,6 +169,9 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     if pools.is_empty() {
         return Error::NoRange;
     }
+    if let Some((pool, cause)) = pools.iter().find_map(|pool| Some((pool, pool.unusable_cause()?))) {
+        return Error::RecordsUnreadable { pool: pool.to_string(), cause: cause.to_owned() };
+    }
     if let [pool] = pools
         && let Some(address) = pool.requested()
     {
@@ -174,7 +179,9 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     }
     let mut holders = Vec::new();
     let mut more = 0;
-    for pool in pools {
+    // A pool that is restricted to one address is followed by the whole pool.
+    let whole_pools = || pools.iter().filter(|pool| pool.requested().is_none());
+    for pool in whole_pools() {
         for block in draft.summaries_of(pool) {
             let assigned = block.assigned_addresses().filter(|address| pool.contains(*address));
             if holders.len() >= MAX_HOLDERS_IN_ERROR {
@@ -192,8 +199,10 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
             }
         }
     }
-    let pools = pools.iter().map(|pool| (pool.to_string(), pool.capacity())).collect();
-    Error::Exhausted { pools, holders, more }
+    let notices = whole_pools().filter_map(|pool| pool.notice().map(str::to_owned));
+    let notices = notices.chain(draft.unreadable_notice()).collect();
+    let pools = whole_pools().map(|pool| (pool.to_string(), pool.capacity())).collect();
+    Error::Exhausted { pools, holders, more, notices }
 }
 
 fn requested_in_use(draft: &BlockDraft<'_>, pool: &AddressPool, address: IpAddr) -> Error {

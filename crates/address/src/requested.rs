@@ -89,7 +89,8 @@ pub fn restrict_to_requested(
         let Some((position, pool)) = containing().find(|(at, _)| !restricted[*at]).or(containing().next())
         else {
             let pools = unrestricted.iter().flat_map(|request| &request.pools);
-            let pools = pools.map(|pool| pool.describe()).collect();
+            let whole_pools = pools.filter(|pool| pool.requested().is_none());
+            let pools = whole_pools.map(|pool| pool.describe()).collect();
             return Err(Error::OutsidePools { address: *address, pools });
         };
         let mut request =

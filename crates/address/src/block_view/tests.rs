@@ -207,3 +207,14 @@ fn addresses_lost_by_a_restore_stay_unassignable_until_their_node_restores_them(
     view.observe(block(&[(1, "a"), (2, "a"), (9, "b")]), ResourceVersion("5".into()));
     assert_eq!(view.lost_offsets(&id), 0);
 }
+
+#[test]
+fn late_deletion_does_not_remove_a_newer_block() {
+    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+    let mut view = BlockView::new();
+    view.observe(IpBlock::new(id.clone(), None), ResourceVersion("12".into()));
+    assert!(!view.remove_deleted(&id, &ResourceVersion("11".into())));
+    assert!(view.get(&id).is_some(), "the block was created again after the deletion");
+    assert!(view.remove_deleted(&id, &ResourceVersion("13".into())));
+    assert!(view.is_empty());
+}

@@ -152,9 +152,12 @@ impl<S: BlockStore> BatchWriter<S> {
             "wrote a batch of address blocks"
         );
         queue.complete(batch, &outcomes);
-        !outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, BlockWriteOutcome::Unknown | BlockWriteOutcome::Rejected(_)))
+        // A rejected write must not delay the others. If nothing else is written, pause before the next attempt.
+        let has = |wanted: fn(&BlockWriteOutcome) -> bool| outcomes.iter().any(wanted);
+        let unknown = has(|outcome| matches!(outcome, BlockWriteOutcome::Unknown));
+        let rejected = has(|outcome| matches!(outcome, BlockWriteOutcome::Rejected(_)));
+        let written = has(|outcome| matches!(outcome, BlockWriteOutcome::Written));
+        !unknown && (!rejected || written)
     }
 
     async fn write(&self, write: &BlockWrite) -> BlockWriteOutcome {
@@ -168,14 +171,28 @@ impl<S: BlockStore> BatchWriter<S> {
                 self.blocks.record_write(block.clone(), version);
                 BlockWriteOutcome::Written
             }
-            Err(BlockStoreError::Conflict) => match self.store.get(&block.id()).await {
-                Ok(found) => {
-                    self.blocks.record_read(&block.id(), found);
-                    BlockWriteOutcome::Conflict
-                }
-                Err(e) => self.handle_error(&block.id(), e),
+            Err(BlockStoreError::Conflict) => match self.read(&block.id()).await {
+                Ok(()) => BlockWriteOutcome::Conflict,
+                Err(outcome) => outcome,
             },
             Err(e) => self.handle_error(&block.id(), e),
+        }
+    }
+
+    /// Reads a block into the cache. A block that exists but cannot be read is left out of further plans. Only the
+    /// requests that need this very block fail then.
+    async fn read(&self, id: &IpBlockId) -> Result<(), BlockWriteOutcome> {
+        match self.store.get(id).await {
+            Ok(found) => {
+                self.blocks.record_read(id, found);
+                Ok(())
+            }
+            Err(e @ BlockStoreError::Rejected(_)) => {
+                let newly_known = self.blocks.mark_unreadable(id.object_name());
+                let rejected = self.handle_error(id, e);
+                if newly_known { Ok(()) } else { Err(rejected) }
+            }
+            Err(e) => Err(self.handle_error(id, e)),
         }
     }
 
@@ -195,19 +212,13 @@ impl<S: BlockStore> BatchWriter<S> {
         BlockWriteOutcome::Unknown
     }
 
-    /// Reads all `uncertain_blocks` into the cache. Stops and returns `false` if reading a block fails.
+    /// Reads all `uncertain_blocks` into the cache. Stops and returns `false` if the API server is unavailable.
     async fn reread_uncertain_blocks(&self) -> bool {
         let ids: Vec<_> = self.uncertain_blocks().iter().cloned().collect();
         for id in ids {
-            match self.store.get(&id).await {
-                Ok(found) => {
-                    self.blocks.record_read(&id, found);
-                    self.uncertain_blocks().remove(&id);
-                }
-                Err(e) => {
-                    self.handle_error(&id, e);
-                    return false;
-                }
+            match self.read(&id).await {
+                Ok(()) | Err(BlockWriteOutcome::Rejected(_)) => drop(self.uncertain_blocks().remove(&id)),
+                Err(_) => return false,
             }
         }
         true

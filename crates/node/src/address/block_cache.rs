@@ -2,7 +2,7 @@
 
 use ferroband_address::{BlockList, BlockView, IpBlock, IpBlockId, ResourceVersion};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -28,6 +28,8 @@ struct BlockCacheInner {
     /// Blocks that were read individually while all blocks are being listed, and so may be newer than the
     /// listed versions.
     read_during_list: HashSet<IpBlockId>,
+    /// Names of the blocks that could not be read since [`AddressBlockCache::begin_list`].
+    unreadable_in_list: BTreeSet<String>,
 }
 
 impl Default for AddressBlockCache {
@@ -73,6 +75,7 @@ impl AddressBlockCache {
         let mut inner = self.lock_inner();
         inner.pending_list = BlockList::default();
         inner.read_during_list.clear();
+        inner.unreadable_in_list.clear();
     }
 
     /// Adds a block that was received since [`Self::begin_list`].
@@ -87,6 +90,8 @@ impl AddressBlockCache {
     pub fn finish_list(&self) {
         let mut inner = self.lock_inner();
         let listed = std::mem::take(&mut inner.pending_list);
+        let unreadable = std::mem::take(&mut inner.unreadable_in_list);
+        inner.view.replace_unreadable(unreadable);
         let BlockCacheInner { view, unconfirmed_writes, read_during_list, .. } = &mut *inner;
         // A block that this node has written, or has read since `begin_list`, may be newer than its listed
         // version. A difference in such a block is no sign of an etcd restore.
@@ -119,11 +124,26 @@ impl AddressBlockCache {
         }
     }
 
-    /// Applies a deletion that the watch delivered.
-    pub fn remove(&self, id: &IpBlockId) {
+    /// Applies a deletion that the watch delivered. `version` is the version of the deletion. It is ignored if this
+    /// node has created the block again since.
+    pub fn remove(&self, id: &IpBlockId, version: &ResourceVersion) {
         let mut inner = self.lock_inner();
-        inner.view.remove(id);
-        inner.unconfirmed_writes.remove(id);
+        if inner.view.remove_deleted(id, version) {
+            inner.unconfirmed_writes.remove(id);
+        }
+    }
+
+    /// Records that the AddressBlock `name` exists but cannot be read. Its addresses are not assigned. Returns
+    /// whether this was not known before.
+    pub fn mark_unreadable(&self, name: String) -> bool {
+        let mut inner = self.lock_inner();
+        inner.unreadable_in_list.insert(name.clone());
+        inner.view.mark_unreadable(name)
+    }
+
+    /// Records that the AddressBlock `name`, which could not be read, is deleted.
+    pub fn clear_unreadable(&self, name: &str) {
+        self.lock_inner().view.clear_unreadable(name);
     }
 
     /// Adds a successful write of this node to the cache, before the watch delivers it.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{Error, caches::PodFacts, error::error_chain, serve::PartitionMembership};
 use ferroband_address::{
-    AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockSummary, BlockView, IpSpace,
+    AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockView, IpBlockId, IpSpace,
     whereabouts::WhereaboutsConfig,
 };
 use ferroband_attach::journal::Journal;
@@ -223,14 +223,18 @@ impl Evidence {
         sandboxes: &Sandboxes,
         previously_missing: Option<&BTreeSet<(IpAddr, String)>>,
     ) -> Option<BTreeSet<(IpAddr, String)>> {
-        let known: BTreeSet<IpAddr> = self
-            .blocks
-            .with_view(|view| view.summaries().flat_map(BlockSummary::assigned_addresses).collect());
         let mut missing = BTreeSet::new();
         for journal in sandboxes.attached_journals() {
             for assigned in &journal.assigned {
                 for ip in &assigned.ips {
-                    if known.contains(&ip.address.addr()) {
+                    let Some(request) = self.restore_request(journal, assigned.attachment, ip.address) else {
+                        continue;
+                    };
+                    let spaces: Vec<_> = request.pools.iter().map(|pool| pool.space().clone()).collect();
+                    let is_assigned = |space: &IpSpace| {
+                        self.blocks.with_view(|view| is_assigned(view, space, ip.address.addr()))
+                    };
+                    if spaces.iter().any(is_assigned) {
                         continue;
                     }
                     let allocation = (ip.address.addr(), journal.container.clone());
@@ -238,12 +242,8 @@ impl Evidence {
                         missing.insert(allocation);
                         continue;
                     }
-                    let Some(request) = self.restore_request(journal, assigned.attachment, ip.address) else {
-                        continue;
-                    };
-                    let space = request.pools.iter().map(|pool| pool.space().clone()).collect::<Vec<_>>();
                     self.blocks.with_view(|view| {
-                        space.iter().for_each(|space| view.clear_lost(space, ip.address.addr()));
+                        spaces.iter().for_each(|space| view.clear_lost(space, ip.address.addr()));
                     });
                     let what = format!("sandbox {}", journal.container);
                     match self.allocator.assign(what, vec![request]).await {
@@ -305,5 +305,31 @@ impl Evidence {
             ordinal: 0,
             container: journal.container.clone(),
         })
+    }
+}
+
+/// Whether the address has an allocation in the IP space. The same address may be in use in several spaces.
+fn is_assigned(view: &BlockView, space: &IpSpace, address: IpAddr) -> bool {
+    let (id, offset) = IpBlockId::containing(space, address);
+    view.get(&id).is_some_and(|(block, _)| block.entries.contains_key(&offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_address::{IpBlock, ResourceVersion};
+    use serde_json::json;
+
+    #[test]
+    fn address_that_is_assigned_in_another_space_is_missing() {
+        let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 5].into());
+        let mut block = IpBlock::new(id, None);
+        let entry = json!({"pod": "a/b", "uid": "u", "interface": "net1", "container": "c", "node": "n2"});
+        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
+        let mut view = BlockView::for_node("n1");
+        view.observe(block, ResourceVersion("1".into()));
+        assert!(is_assigned(&view, &IpSpace::default_space(), [10, 0, 0, 5].into()));
+        assert!(!is_assigned(&view, &IpSpace::default_space(), [10, 0, 0, 6].into()));
+        assert!(!is_assigned(&view, &IpSpace::network("x"), [10, 0, 0, 5].into()));
     }
 }

@@ -21,6 +21,8 @@ struct FlakyBlockStore {
     blocks: Mutex<BTreeMap<String, (IpBlock, ResourceVersion)>>,
     writes: Mutex<Vec<String>>,
     reads: Mutex<usize>,
+    /// Names of blocks that exist but cannot be decoded.
+    unreadable: Mutex<BTreeSet<String>>,
     /// Failures of the next calls, taken from the end.
     failures: Mutex<Vec<InjectedFailure>>,
     delay: Duration,
@@ -102,6 +104,9 @@ impl BlockStore for Arc<FlakyBlockStore> {
     async fn get(&self, id: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
         sleep(self.delay).await;
         *self.reads.lock().unwrap() += 1;
+        if self.unreadable.lock().unwrap().contains(&id.object_name()) {
+            return Err(BlockStoreError::Rejected(Error::Task { task: "fake API server", source: None }));
+        }
         if self.failures.lock().unwrap().pop() == Some(InjectedFailure::Unavailable) {
             return Err(BlockStoreError::Unavailable(Error::Task { task: "fake API server", source: None }));
         }
@@ -271,6 +276,54 @@ async fn release_cancels_queued_requests_of_its_sandbox() {
     assert!(released);
     assigned.unwrap_err();
     assert_eq!(store.assigned().into_values().collect::<Vec<_>>(), ["c1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn block_that_cannot_be_read_fails_only_the_requests_that_need_it() {
+    let store = FlakyBlockStore::slow();
+    // The other address of 10.9.0.0/30 is in a block of another node, of which the cache has only a summary.
+    let other = start_writer("n2", &store);
+    other.assign("network a/b".into(), requests(1, "10.9.0.0/30")).await.unwrap();
+    // This block exists, but the watch of this node does not deliver it.
+    let cache = Arc::new(AddressBlockCache::for_node("n1"));
+    cache.begin_list();
+    for (block, version) in store.blocks.lock().unwrap().values() {
+        cache.add_listed(block.clone(), version.clone());
+    }
+    cache.finish_list();
+    other.assign("network a/b".into(), requests(2, "192.168.0.0/30")).await.unwrap();
+    let unreadable = ["default-10.9.0.0".to_owned(), "default-192.168.0.0".to_owned()];
+    store.unreadable.lock().unwrap().extend(unreadable);
+    let (allocator, writer) = create_allocator("n1".to_owned(), cache.clone(), store.clone());
+    tokio::spawn(writer.run());
+
+    for _ in 0..2 {
+        let fault = allocator.assign("network a/b".into(), requests(3, "10.9.0.0/30")).await.unwrap_err();
+        assert_eq!(fault.code, FaultCode::PoolExhausted, "{fault}");
+        assert!(fault.cause.contains("cannot read AddressBlock default-10.9.0.0"), "{fault}");
+    }
+    let address = assign(&allocator, 4).await;
+    assert!(address >= IpAddr::from([192, 168, 0, 16]), "{address} is from another block");
+    assert!(allocator.release(release(4), TIMEOUT).await);
+
+    // The watch delivers the blocks again, after they were corrected.
+    store.unreadable.lock().unwrap().clear();
+    for (block, version) in store.blocks.lock().unwrap().values() {
+        cache.apply_watched(block.clone(), version.clone());
+    }
+    allocator.assign("network a/b".into(), requests(3, "10.9.0.0/30")).await.unwrap();
+}
+
+#[test]
+fn late_deletion_does_not_hide_a_newer_own_write() {
+    let (id, _) =
+        IpBlockId::containing(&ferroband_address::IpSpace::default_space(), "10.0.0.1".parse().unwrap());
+    let cache = AddressBlockCache::default();
+    cache.record_write(IpBlock::new(id.clone(), None), ResourceVersion("12".into()));
+    cache.remove(&id, &ResourceVersion("11".into()));
+    assert_eq!(cache.with_view(|view| view.len()), 1, "the block was created again after the deletion");
+    cache.remove(&id, &ResourceVersion("13".into()));
+    assert!(cache.with_view(|view| view.is_empty()));
 }
 
 #[test]

@@ -21,24 +21,31 @@ pub async fn watch_address_blocks(client: Client, cache: Arc<AddressBlockCache>)
 }
 
 fn apply(cache: &AddressBlockCache, event: Event<DeserializeGuard<AddressBlock>>) {
+    let deleted = matches!(event, Event::Delete(_));
     let parse = |object: DeserializeGuard<AddressBlock>| {
         let name = object.name_any();
         let parsed = object
             .0
             .map_err(|e| e.error)
             .and_then(|object| block_from_object(&object).map_err(|e| e.to_string()));
-        parsed
-            .inspect_err(|error| {
+        match parsed {
+            Ok(parsed) => Some(parsed),
+            Err(error) => {
                 warn!(block = name, error, "cannot parse the AddressBlock, its addresses are not assigned");
-            })
-            .ok()
+                match deleted {
+                    true => cache.clear_unreadable(&name),
+                    false => drop(cache.mark_unreadable(name)),
+                }
+                None
+            }
+        }
     };
     match map_event(event, parse) {
         Event::Init => cache.begin_list(),
         Event::InitApply(Some((block, version))) => cache.add_listed(block, version),
         Event::InitDone => cache.finish_list(),
         Event::Apply(Some((block, version))) => cache.apply_watched(block, version),
-        Event::Delete(Some((block, _))) => cache.remove(&block.id()),
+        Event::Delete(Some((block, version))) => cache.remove(&block.id(), &version),
         Event::InitApply(None) | Event::Apply(None) | Event::Delete(None) => {}
     }
 }
