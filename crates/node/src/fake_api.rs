@@ -21,6 +21,8 @@ struct FakeApiState {
     calls: Vec<FakeApiCall>,
     version: u64,
     unavailable: bool,
+    /// Paths whose requests fail with a status.
+    rejected: BTreeMap<String, StatusCode>,
 }
 
 /// A request as the fake API server received it.
@@ -57,6 +59,11 @@ impl FakeApi {
         self.state.lock().unwrap().objects.insert(path.to_owned(), object);
     }
 
+    /// Fails all requests for `path` with `status`.
+    pub fn reject(&self, path: &str, status: StatusCode) {
+        self.state.lock().unwrap().rejected.insert(path.to_owned(), status);
+    }
+
     pub fn get_object(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().objects.get(path).cloned()
     }
@@ -89,6 +96,9 @@ impl FakeApi {
             });
             (code, status)
         };
+        if let Some(status) = state.rejected.get(path) {
+            return failure(*status, status.canonical_reason().unwrap_or_default());
+        }
         let stored = |state: &mut FakeApiState, at: String, mut object: Value| {
             state.version += 1;
             object["metadata"]["resourceVersion"] = json!(state.version.to_string());

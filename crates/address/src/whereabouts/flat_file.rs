@@ -82,21 +82,4 @@ mod tests {
         let range = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
         assert_eq!(statics(range, "10.20.0.5/24").unwrap(), Vec::<String>::new());
     }
-
-    // Case: ipam W41
-    #[test]
-    fn addresses_recorded_by_another_ipam_are_withheld() {
-        let ipam = object(json!({"type": "whereabouts", "range": "10.0.0.0/29"}));
-        let taken = [
-            (crate::IpSpace::default_space(), [10, 0, 0, 1].into()),
-            (crate::IpSpace::network("a"), [10, 0, 0, 2].into()),
-        ];
-        let mut isolated = ipam.clone();
-        isolated.insert("enable_overlapping_ranges".to_owned(), false.into());
-        for ipam in [ipam, isolated] {
-            let read = WhereaboutsConfig::parse(&ipam).unwrap().withholding_taken(&taken);
-            let has = |last: u8| read.pools[0].contains([10, 0, 0, last].into());
-            assert!(!has(1) && has(2), "{ipam:?}");
-        }
-    }
 }

@@ -57,6 +57,28 @@ pub fn parse_allocation_key(name: &str, range: &str, offset: &str) -> Option<(Ip
     Some((space, address))
 }
 
+/// Returns the ranges that the name of an IPPool may contain. The name is `[<network>-][<node>-]<range>`, in which
+/// `:` and `/` are replaced by `-`, so an IPv6 range may be ambiguous.
+pub fn ranges_in_name(name: &str) -> Vec<IpNet> {
+    let starts = std::iter::once(0).chain(name.match_indices('-').map(|(at, _)| at + 1));
+    let parse = |text: &str| -> Option<IpNet> {
+        let (address, prefix) = text.rsplit_once('-')?;
+        format!("{}/{prefix}", address.replace('-', ":")).parse().ok()
+    };
+    starts.filter_map(|start| parse(&name[start..])).map(|range: IpNet| range.trunc()).collect()
+}
+
+/// Returns the space of an IPPool that belongs to a node slice, given the space that its name suggests. With node
+/// slices (`node_slice_size`), the name is `[<network>-]<node>-<range>`. Returns `None` if the name contains no node.
+pub fn node_slice_space(space: &IpSpace, is_node: impl Fn(&str) -> bool) -> Option<IpSpace> {
+    let prefix = space.as_str().strip_prefix("network/")?;
+    if is_node(prefix) {
+        return Some(IpSpace::default_space());
+    }
+    let mut splits = prefix.match_indices('-').map(|(at, _)| (&prefix[..at], &prefix[at + 1..]));
+    splits.find(|(_, node)| is_node(node)).map(|(network, _)| IpSpace::network(network))
+}
+
 fn network_prefix(space: &IpSpace) -> String {
     space.as_str().strip_prefix("network/").map(|name| format!("{name}-")).unwrap_or_default()
 }
@@ -116,5 +138,25 @@ mod tests {
         assert_eq!(read("a-192.168.0.0-24", "7"), Some(("network/a".into(), "192.168.0.7".into())));
         assert_eq!(read("192.168.0.0-24", "x"), None);
         assert_eq!(read("other", "7"), None);
+    }
+
+    #[test]
+    fn ranges_are_found_in_the_name_of_an_ip_pool() {
+        let ranges =
+            |name: &str| -> Vec<String> { ranges_in_name(name).iter().map(ToString::to_string).collect() };
+        assert_eq!(ranges("10.0.0.0-24"), ["10.0.0.0/24"]);
+        assert_eq!(ranges("a-node-1-10.0.0.0-24"), ["10.0.0.0/24"]);
+        assert!(ranges("a-2001-db8---64").contains(&"2001:db8::/64".to_owned()));
+        assert_eq!(ranges("é-x"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn pool_of_a_node_slice_belongs_to_the_network_without_the_node() {
+        let nodes = |name: &str| ["node-1", "b"].contains(&name);
+        let space = |prefix: &str| node_slice_space(&IpSpace::network(prefix), nodes).map(|s| s.to_string());
+        assert_eq!(space("node-1"), Some("default".into()));
+        assert_eq!(space("net-a-node-1"), Some("network/net-a".into()));
+        assert_eq!((space("net-a"), space("node-2")), (None, None));
+        assert_eq!(node_slice_space(&IpSpace::default_space(), nodes), None);
     }
 }

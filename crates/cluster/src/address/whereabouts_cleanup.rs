@@ -8,7 +8,7 @@ use super::{
 use crate::{Controller, ControllerContext, Error};
 use ferroband_address::{
     AddressAllocation, IpSpace,
-    whereabouts::{parse_allocation_key, reservation_name},
+    whereabouts::{node_slice_space, parse_allocation_key, reservation_name},
 };
 use ferroband_api::whereabouts::{IPPool, IpAllocation, OverlappingRangeIPReservation};
 use ferroband_daemon::{
@@ -48,6 +48,14 @@ impl WhereaboutsCleanup {
         Self { context: context.clone(), caches, importer, known_in_blocks: Mutex::default() }
     }
 
+    /// Returns the address that `pool` records under `offset`, and its IP space. An IPPool of a node slice has the name
+    /// of a node where others have the name of a network.
+    fn recorded_address(&self, pool: &IPPool, offset: &str) -> Option<(IpSpace, IpAddr)> {
+        let (space, address) = parse_allocation_key(&pool.name_any(), &pool.spec.range, offset)?;
+        let is_node = |name: &str| self.caches.nodes.get("", name).is_some();
+        Some((node_slice_space(&space, is_node).unwrap_or(space), address))
+    }
+
     /// Removes the records at `offsets` from the IPPool, and their OverlappingRangeIPReservations. An IPPool
     /// without records is deleted, because Whereabouts creates it again if needed.
     async fn remove_records(&self, pool: &IPPool, offsets: &BTreeSet<String>) -> Result<(), Error> {
@@ -72,9 +80,7 @@ impl WhereaboutsCleanup {
             Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
         }
         for (offset, allocation) in pool.spec.allocations.iter().filter(|(key, _)| offsets.contains(*key)) {
-            let Some((space, address)) = parse_allocation_key(&name, &pool.spec.range, offset) else {
-                continue;
-            };
+            let Some((space, address)) = self.recorded_address(pool, offset) else { continue };
             if let Some(reservation) = reservation_name(&space, address) {
                 self.delete_reservation(&namespace, &reservation, &allocation.podref).await?;
             }
@@ -122,8 +128,9 @@ impl Controller for WhereaboutsCleanup {
     const NAME: &'static str = "Whereabouts cleanup";
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let AddressCaches { blocks, whereabouts_pools, stateful_sets, .. } = &self.caches;
-        if !(blocks.is_synced() && whereabouts_pools.is_synced() && stateful_sets.is_synced()) {
+        let AddressCaches { blocks, nodes, whereabouts_pools, stateful_sets, .. } = &self.caches;
+        let synced = blocks.is_synced() && nodes.is_synced() && whereabouts_pools.is_synced();
+        if !(synced && stateful_sets.is_synced()) {
             return Ok(Some(RECHECK_INTERVAL));
         }
         let cached = blocks.list();
@@ -139,10 +146,7 @@ impl Controller for WhereaboutsCleanup {
         for (_, pool) in whereabouts_pools.list() {
             let mut stale = BTreeSet::new();
             for (offset, allocation) in &pool.spec.allocations {
-                let Some((space, address)) = parse_allocation_key(&pool.name_any(), &pool.spec.range, offset)
-                else {
-                    continue;
-                };
+                let Some((space, address)) = self.recorded_address(&pool, offset) else { continue };
                 let entry = entries.get(&(&space, address)).copied();
                 let key = (space.clone(), address, allocation.id.clone());
                 match record_state(entry, allocation, known.contains(&key)) {

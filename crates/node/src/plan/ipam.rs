@@ -27,6 +27,7 @@ impl IpamSource {
     /// Spiderpool.
     pub fn from_plugin_config(
         config: &Map<String, Value>,
+        pod: &PodRef,
         facts: &PodFacts,
         interface: &SpiderpoolInterface,
         spiderpool_context: Option<&PoolSelectionInput>,
@@ -35,7 +36,12 @@ impl IpamSource {
         if !SpiderpoolConfig::applies_to(config) {
             let Some(Value::Object(ipam)) = config.get("ipam") else { return Err(Error::NoIpam) };
             let read = WhereaboutsConfig::parse(&merge_flat_file(ipam, &legacy.flat_file))?;
-            return Ok(Self::Whereabouts(read.withholding_taken(&legacy.taken_addresses)));
+            let name = format!("{}/{}", pod.namespace, pod.name);
+            return Ok(Self::Whereabouts(read.withholding_recorded(
+                &legacy.recorded,
+                &name,
+                &interface.name,
+            )));
         }
         let none = PoolSelectionInput::default();
         let surroundings = spiderpool_context.unwrap_or(&none).for_pod(&facts.annotations, &facts.labels);

@@ -1,9 +1,9 @@
 //! Configuration and allocations that Whereabouts left on the node and in the cluster.
 
-use ferroband_address::IpSpace;
+use ferroband_address::whereabouts::RecordedAllocations;
 use ferroband_kernel::Root;
 use serde_json::{Map, Value};
-use std::{fs, net::IpAddr};
+use std::fs;
 
 /// Possible paths of Whereabouts' flat file, which contains its node-wide configuration. The first path that
 /// exists is used.
@@ -18,17 +18,17 @@ const FLAT_FILE_PATHS: [&str; 3] = [
 pub struct WhereaboutsLegacy {
     /// Content of Whereabouts' flat file, which provides defaults for `ipam`; empty if there is no flat file.
     pub flat_file: Map<String, Value>,
-    /// Addresses that Whereabouts itself has assigned, which must not be assigned again.
-    pub taken_addresses: Vec<(IpSpace, IpAddr)>,
+    /// Addresses that Whereabouts itself has assigned, which must not be assigned to other pods.
+    pub recorded: RecordedAllocations,
 }
 
 impl WhereaboutsLegacy {
     /// Reads Whereabouts' flat file under `root`. A missing or broken file is ignored, because networks do
     /// not need it.
-    pub fn read(root: &Root, taken: Vec<(IpSpace, IpAddr)>) -> Self {
+    pub fn read(root: &Root, recorded: RecordedAllocations) -> Self {
         let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
         let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Self { flat_file: flat, taken_addresses: taken }
+        Self { flat_file: flat, recorded }
     }
 }
 
@@ -41,12 +41,13 @@ mod tests {
     fn missing_or_broken_flat_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        assert!(WhereaboutsLegacy::read(&root, Vec::new()).flat_file.is_empty());
+        let read = || WhereaboutsLegacy::read(&root, RecordedAllocations::default());
+        assert!(read().flat_file.is_empty());
         let file = root.path(FLAT_FILE_PATHS[1]);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "{").unwrap();
-        assert!(WhereaboutsLegacy::read(&root, Vec::new()).flat_file.is_empty());
+        assert!(read().flat_file.is_empty());
         fs::write(&file, r#"{"range": "10.0.0.0/24"}"#).unwrap();
-        assert_eq!(WhereaboutsLegacy::read(&root, Vec::new()).flat_file["range"], "10.0.0.0/24");
+        assert_eq!(read().flat_file["range"], "10.0.0.0/24");
     }
 }

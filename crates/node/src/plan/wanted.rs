@@ -41,6 +41,7 @@ impl AttachmentIpRequests {
         };
         let ipam = IpamSource::from_plugin_config(
             &step.config,
+            input.pod,
             input.facts,
             &interface,
             input.spiderpool_context,
@@ -71,7 +72,7 @@ impl AttachmentIpRequests {
         let empty = Map::new();
         let config = call.config.as_object().unwrap_or(&empty);
         let network = ConfigFields(config).text("name").ok().flatten().unwrap_or_default().to_owned();
-        let ipam = IpamSource::from_plugin_config(config, facts, interface, spiderpool_context, legacy);
+        let ipam = IpamSource::from_plugin_config(config, pod, facts, interface, spiderpool_context, legacy);
         let read = || -> Result<_, ferroband_address::Error> {
             let requested = RequestedAddress::read_all(call.ips.iter().map(String::as_str), config)?;
             let ipam = ipam?.with_requested(&requested)?;

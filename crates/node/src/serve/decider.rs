@@ -89,7 +89,7 @@ impl CniHandler {
                 false => None,
             };
         let none = Map::new();
-        let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded_addresses());
+        let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded());
         let mut input = PlanInput {
             pod: &pod,
             facts: &facts,
@@ -189,7 +189,7 @@ impl CniHandler {
             }
             false => None,
         };
-        let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded_addresses());
+        let legacy = WhereaboutsLegacy::read(self.host.root(), self.whereabouts_records.recorded());
         let build = |spiderpool_context: Option<&PoolSelectionInput>| {
             AttachmentIpRequests::for_call(call, &pod, &facts, &interface, spiderpool_context, &legacy)
         };
