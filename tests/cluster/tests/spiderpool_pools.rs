@@ -33,8 +33,16 @@ fn subnet_and_assigned_addresses_of_a_pool_cannot_be_changed() {
     assert!(patched(json!({"ipVersion": 4})).ok);
     let refused = patched(json!({"ipVersion": 6})).err;
     assert!(refused.contains("ipVersion"), "{refused}");
-    let refused = patched(json!({"ipVersion": null})).err;
-    assert!(refused.contains("ipVersion is immutable"), "{refused}");
+    // Like Spiderpool, the cluster daemon sets the version again, so that a manifest without it can be applied again.
+    assert!(patched(json!({"ipVersion": null})).ok);
+    eventually("the pool has its IP version and the label with its subnet", 60, || {
+        let pool = kubectl_get(&["spiderippool", "s10"]);
+        let label = &pool["metadata"]["labels"]["ipam.spidernet.io/ippool-cidr"];
+        match (&pool["spec"]["ipVersion"], label) {
+            (version, label) if *version == 4 && *label == "172-151-0-0-16" => Ok(()),
+            found => Err(format!("{found:?}")),
+        }
+    });
     eventually("the pool status lists the allocation", 60, || {
         let shown = kubectl_get(&["spiderippool", "s10"])["status"]["allocatedIPs"].to_string();
         if shown.contains("default/s10") { Ok(()) } else { Err(shown) }
@@ -44,6 +52,16 @@ fn subnet_and_assigned_addresses_of_a_pool_cannot_be_changed() {
     assert!(
         patched(json!({"ips": ["172.151.0.100-172.151.0.105"]})).ok,
         "unassigned addresses can be removed"
+    );
+    kubectl(&["delete", "pod", "s10", "--wait"]).stdout_or_panic();
+    eventually("the last allocation leaves the pool status", 60, || {
+        let status = kubectl_get(&["spiderippool", "s10"])["status"].clone();
+        let empty = status["allocatedIPs"].is_null() && status["allocatedIPCount"] == 0;
+        if empty { Ok(()) } else { Err(status.to_string()) }
+    });
+    assert!(
+        patched(json!({"ips": ["172.151.0.110-172.151.0.120"]})).ok,
+        "addresses of deleted pods can be removed"
     );
 }
 

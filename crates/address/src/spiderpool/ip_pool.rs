@@ -34,6 +34,9 @@ pub struct IpPoolSpec {
     pub vlan: Option<i64>,
     /// Addresses that Spiderpool, not Ferroband, has assigned. Ferroband does not assign them.
     pub spiderpool_assigned: Vec<IpAddr>,
+    /// Why the records of assigned addresses cannot be read, if so. It is then unknown which addresses Spiderpool
+    /// has assigned.
+    pub unreadable_records: Option<String>,
 }
 
 /// Whether a pool assigns addresses.
@@ -45,6 +48,8 @@ pub enum IpPoolState {
     Disabled,
     /// The object is being deleted. Assigned addresses stay valid and can be released.
     Terminating,
+    /// It is unknown which addresses Spiderpool has assigned. Assigned addresses stay valid and can be released.
+    Unreadable,
 }
 
 /// A validated SpiderIPPool.
@@ -113,12 +118,15 @@ impl IpPool {
         let offered =
             offered.withholding(spec.spiderpool_assigned.iter().map(|address| (*address, *address)));
         let affinity = validate_affinity(spec, &invalid)?;
-        let state = match (spec.terminating, spec.disable) {
-            (true, _) => IpPoolState::Terminating,
-            (false, true) => IpPoolState::Disabled,
-            (false, false) => IpPoolState::Active,
+        let (state, pool) = match &spec.unreadable_records {
+            _ if spec.terminating => (IpPoolState::Terminating, offered.closed()),
+            _ if spec.disable => (IpPoolState::Disabled, offered.closed()),
+            Some(cause) => {
+                let cause = format!("SpiderIPPool {name}: status.allocatedIPs: {cause}");
+                (IpPoolState::Unreadable, offered.unusable(cause))
+            }
+            None => (IpPoolState::Active, offered),
         };
-        let pool = if state == IpPoolState::Active { offered } else { offered.closed() };
         let routes = parse_routes(spec, subnet)?;
         if spec.vlan.is_some_and(|vlan| vlan != 0) {
             let value = spec.vlan.unwrap_or_default().to_string();

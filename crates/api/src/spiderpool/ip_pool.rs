@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 #[x_kube(
     validation = Rule::new("self.subnet == oldSelf.subnet")
         .message("subnet is immutable; create another pool"),
-    validation = Rule::new("!has(oldSelf.ipVersion) || (has(self.ipVersion) && self.ipVersion == oldSelf.ipVersion)")
+    validation = Rule::new("!has(oldSelf.ipVersion) || !has(self.ipVersion) || self.ipVersion == oldSelf.ipVersion")
         .message("ipVersion is immutable; create another pool")
 )]
 pub struct SpiderIPPoolSpec {

@@ -16,7 +16,7 @@ use crate::{ControllerContext, Error};
 use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace};
 use ferroband_api::{annotation::NETWORK_STATUS, ferroband::AddressBlock, spiderpool::SpiderIPPool};
 use ferroband_daemon::{
-    addresses::{SpiderpoolRecord, allocation_records, block_to_object, is_stateful},
+    addresses::{SpiderpoolRecord, block_to_object, is_stateful},
     api_call::{ApiFailure, classify, with_timeout},
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -159,11 +159,12 @@ impl LegacyImporter {
         Ok(())
     }
 
-    /// Imports the records that Spiderpool wrote into the status of a SpiderIPPool and whose pods are
+    /// Imports the records that Spiderpool wrote into the status of a SpiderIPPool (`recorded`) and whose pods are
     /// running. Returns all of Spiderpool's records except the stale ones.
     pub async fn import_spiderpool_records(
         &self,
         pool: &SpiderIPPool,
+        recorded: Vec<(IpAddr, SpiderpoolRecord)>,
         allocations: &PoolAllocations<'_>,
     ) -> Result<Vec<(IpAddr, SpiderpoolRecord)>, Error> {
         let mut remaining = Vec::new();
@@ -173,7 +174,7 @@ impl LegacyImporter {
         let is_foreign = |(address, record): &(IpAddr, SpiderpoolRecord)| {
             !record.is_managed() && !allocations.contains_key(address)
         };
-        for (address, record) in allocation_records(pool).into_iter().filter(is_foreign) {
+        for (address, record) in recorded.into_iter().filter(is_foreign) {
             let allocation = LegacyAllocation {
                 space: IpSpace::default_space(),
                 address,

@@ -3,32 +3,35 @@
 use super::{caches::AddressCaches, legacy_import::LegacyImporter, legacy_lease, spider_endpoints};
 use crate::{Controller, ControllerContext, Error};
 use ferroband_address::{
-    AddressAllocation, IpSpace,
+    AddressAllocation, IpFamily, IpSpace,
     spiderpool::{IpPool, PoolConflict, find_conflicts},
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderIPPoolStatus};
 use ferroband_daemon::{
-    addresses::{MANAGED_MARKER, SpiderpoolRecord, parse_pool},
+    addresses::{MANAGED_MARKER, SpiderpoolRecord, UnreadableStatus, allocation_records, parse_pool},
     api_call::{ApiFailure, classify, with_timeout},
-    condition,
+    condition, error_chain,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use tracing::warn;
 
 /// Minimum time between two writes of the same SpiderIPPool's status.
 const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
 /// Spiderpool's finalizer. It keeps a SpiderIPPool from being deleted while addresses of the pool are in use.
 const FINALIZER: &str = "spiderpool.spidernet.io";
+/// Label of a SpiderIPPool with its subnet, by which Spiderpool's tools select pools.
+const SUBNET_LABEL: &str = "ipam.spidernet.io/ippool-cidr";
 
 /// The controller that writes the status of SpiderIPPools.
 pub struct SpiderPoolController {
@@ -58,11 +61,12 @@ impl SpiderPoolController {
             .insert(name.to_owned(), Instant::now());
     }
 
-    /// Updates the finalizer and the status of a SpiderIPPool. Returns `false` if the status must be written
-    /// later, because the last write was less than `MIN_WRITE_INTERVAL` ago.
+    /// Updates the finalizer, the label, `spec.ipVersion` and the status of a SpiderIPPool. Returns `false` if the
+    /// status must be written later, because the last write was less than `MIN_WRITE_INTERVAL` ago.
     async fn update_pool(
         &self,
         pool: &SpiderIPPool,
+        parsed: Option<&IpPool>,
         status: SpiderIPPoolStatus,
         used: bool,
     ) -> Result<bool, Error> {
@@ -72,23 +76,22 @@ impl SpiderPoolController {
             ApiFailure::Conflict | ApiFailure::NotFound => Ok(()),
             _ => Err(Error::api(action, format!("SpiderIPPool {name}"))(e)),
         };
-        let terminating = pool.metadata.deletion_timestamp.is_some();
-        let has_finalizer = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-        // Remove the finalizer from an unused pool that is being deleted, and add it to any other pool. The API server
-        // rejects a new finalizer on an object that is being deleted.
-        let change = if has_finalizer { terminating && !used } else { !terminating };
-        if change {
-            let mut finalizers = pool.finalizers().to_vec();
-            finalizers.retain(|finalizer| finalizer != FINALIZER);
-            if !terminating {
-                finalizers.push(FINALIZER.to_owned());
-            }
-            let version = pool.resource_version();
-            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-            let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-            match with_timeout(api.patch(&name, &parameters, &patch)).await {
+        let (parameters, metadata) = (PatchParams::default(), metadata_patch(pool, parsed, used));
+        if let Some(patch) = &metadata {
+            match with_timeout(api.patch(&name, &parameters, &Patch::Merge(patch))).await {
                 Ok(_) => {}
                 Err(e) => ignore_conflict(e, "patch")?,
+            }
+        }
+        // A patch of the metadata changes the resource version, so the spec is patched in the next pass.
+        if let (None, Some(patch)) = (metadata, ip_version_patch(pool, parsed)) {
+            match with_timeout(api.patch(&name, &parameters, &Patch::Merge(&patch))).await {
+                // The webhook checks the whole spec. A spec that it rejects must not keep the status from being written.
+                Err(e) if classify(&e) == ApiFailure::Rejected => {
+                    warn!(pool = name, error = error_chain(&e), "cannot set spec.ipVersion");
+                }
+                Err(e) => ignore_conflict(e, "patch")?,
+                Ok(_) => {}
             }
         }
         if is_up_to_date(pool.status.as_ref(), &status) {
@@ -97,7 +100,7 @@ impl SpiderPoolController {
         if !self.may_write(&name) {
             return Ok(false);
         }
-        let patch = json!({ "status": status });
+        let patch = status_patch(&status);
         self.record_write(&name);
         match with_timeout(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await {
             Ok(_) => Ok(true),
@@ -133,33 +136,99 @@ impl Controller for SpiderPoolController {
             let allocations = allocations.get(pool.name_any().as_str()).unwrap_or(&none);
             let parsed = parse_pool(pool);
             let conflict = parsed.as_ref().ok().and_then(|pool| find_conflicts(pool, &accepted).next());
-            let (ready, reason, message) = match (&parsed, &conflict) {
-                (Err(e), _) => (false, "Invalid", e.to_string()),
-                (Ok(_), Some(conflict)) => (false, conflict_reason(conflict), conflict.to_string()),
-                (Ok(pool), None) => (true, "Ready", ready_message(pool)),
+            let recorded = allocation_records(pool);
+            let (ready, reason, message) = match (&parsed, &recorded, &conflict) {
+                (Err(e), ..) => (false, "Invalid", e.to_string()),
+                (Ok(_), Err(e), _) => (false, "RecordsUnreadable", unreadable_message(e)),
+                (Ok(_), Ok(_), Some(conflict)) => (false, conflict_reason(conflict), conflict.to_string()),
+                (Ok(pool), Ok(_), None) => (true, "Ready", ready_message(pool)),
             };
             let before = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
             let ready = Condition {
                 observed_generation: pool.metadata.generation,
                 ..condition(before, "Ready", Some(ready), reason, message)
             };
-            let foreign = self.importer.import_spiderpool_records(pool, allocations).await?;
-            all_written &= foreign.is_empty();
-            let records = allocation_records(allocations, foreign);
-            let status = SpiderIPPoolStatus {
-                allocated_ip_count: Some(count(records.len())),
-                total_ip_count: Some(total_addresses(parsed.as_ref().ok())),
-                allocated_ips: (!records.is_empty()).then(|| serde_json::to_string(&records).ok()).flatten(),
-                conditions: vec![ready],
+            let total_ip_count = Some(total_addresses(parsed.as_ref().ok()));
+            let status = match recorded {
+                // The records stay as they are, for an administrator to correct.
+                Err(_) => SpiderIPPoolStatus {
+                    total_ip_count,
+                    conditions: vec![ready],
+                    ..pool.status.clone().unwrap_or_default()
+                },
+                Ok(recorded) => {
+                    let foreign =
+                        self.importer.import_spiderpool_records(pool, recorded, allocations).await?;
+                    all_written &= foreign.is_empty();
+                    let records = status_records(allocations, foreign);
+                    let allocated_ips = serde_json::to_string(&records).ok();
+                    SpiderIPPoolStatus {
+                        allocated_ip_count: Some(count(records.len())),
+                        total_ip_count,
+                        allocated_ips: allocated_ips.filter(|_| !records.is_empty()),
+                        conditions: vec![ready],
+                    }
+                }
             };
             let used = status.allocated_ips.is_some();
-            all_written &= self.update_pool(pool, status, used).await?;
+            all_written &= self.update_pool(pool, parsed.as_ref().ok(), status, used).await?;
             accepted.extend(parsed.ok().filter(|_| conflict.is_none()));
         }
         let pools_by_name = pools.iter().map(|pool| (pool.name_any(), (**pool).clone())).collect();
         spider_endpoints::sync(&self.context, &self.caches, &allocations, &pools_by_name).await?;
         Ok((!all_written).then_some(MIN_WRITE_INTERVAL))
     }
+}
+
+/// Returns the merge patch for the finalizer and the label with the subnet; `None` if both are as they should be.
+fn metadata_patch(pool: &SpiderIPPool, parsed: Option<&IpPool>, used: bool) -> Option<Value> {
+    let mut metadata = json!({});
+    let terminating = pool.metadata.deletion_timestamp.is_some();
+    let has_finalizer = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    // Remove the finalizer from an unused pool that is being deleted, and add it to any other pool. The API server
+    // rejects a new finalizer on an object that is being deleted.
+    let change = if has_finalizer { terminating && !used } else { !terminating };
+    if change {
+        let mut finalizers = pool.finalizers().to_vec();
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        if !terminating {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        metadata["finalizers"] = json!(finalizers);
+    }
+    let label = parsed.filter(|_| !terminating).map(subnet_label);
+    if let Some(label) = label.filter(|label| pool.labels().get(SUBNET_LABEL) != Some(label)) {
+        metadata["labels"] = json!({SUBNET_LABEL: label});
+    }
+    if metadata == json!({}) {
+        return None;
+    }
+    metadata["resourceVersion"] = json!(pool.resource_version());
+    Some(json!({ "metadata": metadata }))
+}
+
+/// Returns the merge patch that sets `spec.ipVersion`; `None` if it is set, or the pool is invalid or being deleted.
+fn ip_version_patch(pool: &SpiderIPPool, parsed: Option<&IpPool>) -> Option<Value> {
+    if pool.spec.ip_version.is_some() || pool.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let version = if parsed?.addresses.family() == IpFamily::V4 { 4 } else { 6 };
+    let metadata = json!({"resourceVersion": pool.resource_version()});
+    Some(json!({"metadata": metadata, "spec": {"ipVersion": version}}))
+}
+
+/// Returns the subnet in the form that Spiderpool uses in labels, for example `172-91-0-0-16`.
+fn subnet_label(pool: &IpPool) -> String {
+    let text = pool.addresses.subnet().to_string().replace(['.', ':', '/'], "-");
+    // The value of a label starts with a letter or a digit.
+    text.trim_start_matches('-').to_owned()
+}
+
+fn unreadable_message(error: &UnreadableStatus) -> String {
+    format!(
+        "status.allocatedIPs cannot be read, so it is unknown which addresses are in use and none is assigned: \
+         {error}; correct the field"
+    )
 }
 
 fn conflict_reason(conflict: &PoolConflict) -> &'static str {
@@ -184,7 +253,7 @@ fn total_addresses(pool: Option<&IpPool>) -> i64 {
 
 /// Converts the allocations to the format of a SpiderIPPool's status, and adds `foreign`, the records that
 /// Spiderpool itself wrote.
-fn allocation_records(
+fn status_records(
     allocations: &PoolAllocations<'_>,
     foreign: Vec<(IpAddr, SpiderpoolRecord)>,
 ) -> BTreeMap<IpAddr, SpiderpoolRecord> {
@@ -200,6 +269,89 @@ fn allocation_records(
     foreign.into_iter().chain(own).collect()
 }
 
+/// Returns the merge patch that replaces the status. A field without a value must be null in the patch: a merge patch
+/// does not change a field that it omits (RFC 7396).
+fn status_patch(status: &SpiderIPPoolStatus) -> Value {
+    let SpiderIPPoolStatus { allocated_ips, allocated_ip_count, total_ip_count, conditions } = status;
+    json!({"status": {
+        "allocatedIPs": allocated_ips,
+        "allocatedIPCount": allocated_ip_count,
+        "totalIPCount": total_ip_count,
+        "conditions": conditions,
+    }})
+}
+
 fn is_up_to_date(current: Option<&SpiderIPPoolStatus>, desired: &SpiderIPPoolStatus) -> bool {
     current == Some(desired)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(metadata: Value, spec: Value, status: Value) -> SpiderIPPool {
+        let object = json!({
+            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
+            "metadata": metadata, "spec": spec, "status": status,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    /// Applies a JSON merge patch (RFC 7396).
+    fn merge(target: &mut Value, patch: &Value) {
+        let Value::Object(patch) = patch else { return *target = patch.clone() };
+        if !target.is_object() {
+            *target = json!({});
+        }
+        for (key, value) in patch {
+            match value {
+                Value::Null => drop(target.as_object_mut().unwrap().remove(key)),
+                value => merge(&mut target[key], value),
+            }
+        }
+    }
+
+    #[test]
+    fn status_patch_removes_the_last_record() {
+        let before = json!({"status": {
+            "allocatedIPs": r#"{"172.91.0.100":{"pod":"ns/p","podUid":"u"}}"#, "allocatedIPCount": 1,
+            "totalIPCount": 5,
+        }});
+        let after =
+            SpiderIPPoolStatus { allocated_ip_count: Some(0), total_ip_count: Some(5), ..Default::default() };
+        let mut stored = before;
+        merge(&mut stored, &status_patch(&after));
+        let stored: SpiderIPPoolStatus = serde_json::from_value(stored["status"].clone()).unwrap();
+        assert_eq!(stored, after);
+    }
+
+    #[test]
+    fn pool_gets_finalizer_label_and_ip_version_once() {
+        let spec = |subnet: &str, ip: &str| json!({"subnet": subnet, "ips": [ip]});
+        let patches = |pool: &SpiderIPPool, used| {
+            let parsed = parse_pool(pool).ok();
+            (metadata_patch(pool, parsed.as_ref(), used), ip_version_patch(pool, parsed.as_ref()))
+        };
+        let new = pool(json!({"name": "p"}), spec("172.91.3.0/16", "172.91.0.100"), Value::Null);
+        let (Some(metadata), Some(version)) = patches(&new, false) else { panic!() };
+        assert_eq!(metadata["metadata"]["finalizers"], json!([FINALIZER]));
+        assert_eq!(metadata["metadata"]["labels"], json!({SUBNET_LABEL: "172-91-0-0-16"}));
+        assert_eq!((&metadata["spec"], &version["spec"]), (&Value::Null, &json!({"ipVersion": 4})));
+        let mut stored = serde_json::to_value(&new).unwrap();
+        merge(&mut stored, &metadata);
+        merge(&mut stored, &version);
+        assert_eq!(patches(&serde_json::from_value(stored).unwrap(), true), (None, None));
+
+        let v6 = pool(json!({"name": "p"}), spec("fd00:1::/64", "fd00:1::5"), Value::Null);
+        let (Some(metadata), Some(version)) = patches(&v6, false) else { panic!() };
+        assert_eq!(metadata["metadata"]["labels"], json!({SUBNET_LABEL: "fd00-1---64"}));
+        assert_eq!(version["spec"], json!({"ipVersion": 6}));
+
+        let gone =
+            json!({"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]});
+        let gone = pool(gone, spec("172.91.0.0/16", "172.91.0.100"), Value::Null);
+        assert_eq!(patches(&gone, true), (None, None), "not changed while it is used");
+        let (Some(metadata), None) = patches(&gone, false) else { panic!() };
+        assert_eq!(metadata["metadata"]["finalizers"], json!([]));
+    }
 }

@@ -36,8 +36,12 @@ pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
         Err(e) => response.denied = Some(format!("{e}; correct the field and apply the pool again")),
         Ok(read) => response.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
-    let removed =
-        before.iter().flat_map(allocation_records).find(|(address, _)| !contains_address(&pool, *address));
+    let records = match before.as_ref().map(allocation_records).transpose() {
+        Ok(records) => records.unwrap_or_default(),
+        // It is unknown which addresses are in use. The pool's condition reports that.
+        Err(_) => return response,
+    };
+    let removed = records.into_iter().find(|(address, _)| !contains_address(&pool, *address));
     if let (None, Some((address, record))) = (&response.denied, removed) {
         let cause = format!("{address} would be removed from the pool, but pod {} uses it", record.pod);
         response.denied = deny(cause, "keep the address in `ips`, or delete the pod first");

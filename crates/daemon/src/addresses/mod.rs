@@ -7,7 +7,7 @@ mod managed;
 mod owner;
 mod pool;
 
-pub use allocation_record::{MANAGED_MARKER, SpiderpoolRecord, allocation_records};
+pub use allocation_record::{MANAGED_MARKER, SpiderpoolRecord, UnreadableStatus, allocation_records};
 pub use block::{InvalidBlock, block_from_object, block_to_object};
 pub use managed::{MANAGED_LABEL, MANAGED_SELECTOR, UNMANAGED_SELECTOR, is_managed};
 pub use owner::is_stateful;

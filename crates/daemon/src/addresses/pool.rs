@@ -15,6 +15,10 @@ use std::net::IpAddr;
 /// Returns the settings of the pool, not yet validated, and the addresses that Spiderpool itself assigned.
 pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
     let spec = &pool.spec;
+    let (records, unreadable_records) = match allocation_records(pool) {
+        Ok(records) => (records, None),
+        Err(e) => (Vec::new(), Some(e.to_string())),
+    };
     IpPoolSpec {
         name: pool.name_any(),
         ip_version: spec.ip_version,
@@ -35,11 +39,12 @@ pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
         disable: spec.disable,
         terminating: pool.metadata.deletion_timestamp.is_some(),
         vlan: spec.vlan,
-        spiderpool_assigned: allocation_records(pool)
+        spiderpool_assigned: records
             .into_iter()
             .filter(|(_, record)| !record.is_managed())
             .map(|(address, _)| address)
             .collect(),
+        unreadable_records,
     }
 }
 
