@@ -262,3 +262,43 @@ fn whereabouts_records_are_written_imported_and_repaired() {
         other => Err(format!("{other:?}")),
     });
 }
+
+// Case: ipam W38
+#[test]
+fn requested_address_is_recorded_inside_the_range_and_refused_outside() {
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&ipoib_network("requested", &json!({"type": "whereabouts", "range": "10.77.0.0/24"})));
+    let requesting = |ip: &str| {
+        let networks = json!([{"name": "requested", "ips": [ip]}]).to_string();
+        json!({ "k8s.v1.cni.cncf.io/networks": networks })
+    };
+    objects.apply(&pod("requested-in", &nodes[0], &requesting("10.77.0.50/24")));
+    wait_pod_ready("requested-in", 90);
+    assert_eq!(first_ipv4(&pod_interface("requested-in", "net1")), ("10.77.0.50".to_owned(), 24));
+    let holder = address_holder("10.77.0.50").map(|entry| entry["pod"].clone());
+    assert_eq!(holder, Some(json!("default/requested-in")));
+    objects.apply(&pod("requested-out", &nodes[0], &requesting("10.77.99.1/24")));
+    wait_pod_warning("requested-out", "10.77.0.0/24 (10.77.0.1-10.77.0.254)");
+    objects.apply(&pod("requested-same", &nodes[1], &requesting("10.77.0.50")));
+    wait_pod_warning("requested-same", "assigned to default/requested-in");
+}
+
+// Case: ipam W41
+#[test]
+fn stale_whereabouts_record_of_a_pod_gives_it_the_address_again() {
+    let (mut objects, node) = (TestObjects::default(), node_names()[0].clone());
+    let record = json!({"id": "stale", "podref": "default/w41-again", "ifname": "net1"});
+    objects.apply(
+        &json!({
+            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": "192.168.134.0-30", "namespace": "kube-system"},
+            "spec": {"range": "192.168.134.0/30", "allocations": {"1": record, "2": record}},
+        })
+        .to_string(),
+    );
+    objects.apply(&ipoib_network("w41-again", &json!({"type": "whereabouts", "range": "192.168.134.0/30"})));
+    objects.apply(&pod("w41-again", &node, &json!({"k8s.v1.cni.cncf.io/networks": "w41-again"})));
+    wait_pod_ready("w41-again", 90);
+    let address = first_ipv4(&pod_interface("w41-again", "net1")).0;
+    assert!(address.starts_with("192.168.134."), "{address}");
+}

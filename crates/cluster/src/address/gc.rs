@@ -12,14 +12,17 @@ use ferroband_daemon::{
     addresses::block_to_object,
     api_call::{ApiFailure, classify, with_timeout},
 };
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{Node, Pod},
+};
 use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
     runtime::events::EventType,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -50,6 +53,9 @@ pub struct AddressGc {
 struct ConfirmedState {
     nodes: BTreeMap<String, Option<NodeFencing>>,
     stateful_sets: BTreeMap<(String, String), Option<StatefulSetOrdinals>>,
+    /// Pods that exist although their StatefulSet does not have them, as `<namespace>/<name>`: the set was deleted
+    /// without its pods, or a pod is still terminating.
+    remaining_pods: BTreeSet<String>,
 }
 
 impl ReclaimEvidence for ConfirmedState {
@@ -62,6 +68,7 @@ impl ReclaimEvidence for ConfirmedState {
     fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool {
         let known = self.stateful_sets.get(&(namespace.to_owned(), set.to_owned()));
         known.is_none_or(|set| set.is_some_and(|ordinals| ordinals.contains(ordinal)))
+            || self.remaining_pods.contains(&format!("{namespace}/{set}-{ordinal}"))
     }
 }
 
@@ -95,11 +102,18 @@ impl AddressGc {
                 continue;
             }
             let key = (namespace.to_owned(), set.to_owned());
-            if let std::collections::btree_map::Entry::Vacant(vacant) = confirmed.stateful_sets.entry(key) {
+            if let Entry::Vacant(vacant) = confirmed.stateful_sets.entry(key) {
                 let api: Api<StatefulSet> = Api::namespaced(self.context.client.clone(), namespace);
                 let what = format!("StatefulSet {namespace}/{set}");
                 let found = with_timeout(api.get_opt(set)).await.map_err(Error::api("get", what))?;
                 vacant.insert(found.map(|set| StatefulSetOrdinals::from_set(&set)));
+            }
+            if !confirmed.expects_pod(namespace, set, ordinal) {
+                let api: Api<Pod> = Api::namespaced(self.context.client.clone(), namespace);
+                let found = with_timeout(api.get_metadata_opt(pod)).await;
+                if found.map_err(Error::api("get", format!("pod {}", entry.pod)))?.is_some() {
+                    confirmed.remaining_pods.insert(entry.pod.clone());
+                }
             }
         }
         Ok(confirmed)
@@ -194,6 +208,45 @@ impl Controller for AddressGc {
             self.write_block(cached, reclaim_block(&cached.block, &confirmed)).await?;
         }
         let any_empty = self.delete_empty_blocks(&blocks).await?;
-        Ok(any_empty.then_some(RECHECK_INTERVAL))
+        // Pods are not watched here, so check again whether these still exist.
+        let recheck = any_empty || !confirmed.remaining_pods.is_empty();
+        Ok(recheck.then_some(RECHECK_INTERVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace};
+
+    // Case: ipam A24
+    #[test]
+    fn address_of_a_deleted_statefulset_is_kept_until_its_pod_is_gone() {
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+        let mut block = IpBlock::new(id, None);
+        for ordinal in [0, 1] {
+            // Without a sandbox: the address is reserved for the pod.
+            let entry = AddressAllocation {
+                pod: format!("ns/db-{ordinal}"),
+                uid: "u".into(),
+                sticky: true,
+                interface: "net1".into(),
+                ordinal: 0,
+                container: String::new(),
+                node: "n".into(),
+                pool: String::new(),
+            };
+            block.entries.insert(ordinal, entry);
+        }
+        let mut confirmed = ConfirmedState::default();
+        confirmed.stateful_sets.insert(("ns".into(), "db".into()), None);
+        confirmed.remaining_pods.insert("ns/db-0".into());
+        let kept = |confirmed: &ConfirmedState| -> Vec<u8> {
+            let updated = reclaim_block(&block, confirmed).updated_block.unwrap();
+            updated.entries.into_keys().collect()
+        };
+        assert_eq!(kept(&confirmed), [0]);
+        confirmed.remaining_pods.clear();
+        assert_eq!(kept(&confirmed), Vec::<u8>::new());
     }
 }

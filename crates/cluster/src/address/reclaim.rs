@@ -8,7 +8,7 @@ use ferroband_address::{AddressAllocation, IpBlock};
 pub trait ReclaimEvidence {
     /// Whether a node is fenced; `None` if it does not exist.
     fn node(&self, name: &str) -> Option<NodeFencing>;
-    /// Whether a StatefulSet has a pod with this ordinal.
+    /// Whether a StatefulSet has a pod with this ordinal, or a pod of that name still exists.
     fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool;
 }
 
@@ -40,7 +40,7 @@ impl ReclaimReason {
             Self::NodeOutOfService => format!("node {} is out of service", entry.node),
             Self::NodeDeleted => format!("node {} is deleted", entry.node),
             Self::PodNotExpected => {
-                format!("the StatefulSet of pod {} was deleted or scaled down", entry.pod)
+                format!("pod {} is gone, and its StatefulSet was deleted or scaled down", entry.pod)
             }
         }
     }
