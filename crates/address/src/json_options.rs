@@ -2,20 +2,18 @@
 
 use crate::Error;
 use crate::range::IpamWarning;
+use ferroband_model::config_object::get_key;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// A JSON object and its path in the configuration.
 pub(crate) struct JsonOptions<'a> {
     path: String,
-    /// Values by the lower-case form of their key, each with the key as it was written.
-    values: BTreeMap<String, (&'a str, &'a Value)>,
+    object: &'a Map<String, Value>,
 }
 
 impl<'a> JsonOptions<'a> {
     pub(crate) fn new(path: impl Into<String>, object: &'a Map<String, Value>) -> Self {
-        let values = object.iter().map(|(key, value)| (key.to_lowercase(), (key.as_str(), value))).collect();
-        Self { path: path.into(), values }
+        Self { path: path.into(), object }
     }
 
     /// Reads a list element as an object. Returns an error if the element has another type.
@@ -32,7 +30,7 @@ impl<'a> JsonOptions<'a> {
     }
 
     pub(crate) fn value(&self, key: &str) -> Option<&'a Value> {
-        self.values.get(&key.to_lowercase()).map(|(_, value)| *value).filter(|value| !value.is_null())
+        get_key(self.object, key)
     }
 
     /// Reads a string. An empty string counts as absent.
@@ -77,10 +75,10 @@ impl<'a> JsonOptions<'a> {
         self.list(key)?.iter().enumerate().map(object).collect()
     }
 
-    /// Adds a warning for every key that is not `known`.
+    /// Adds a warning for every key whose lower-case form is not `known`.
     pub(crate) fn warn_unknown(&self, known: impl Fn(&str) -> bool, warnings: &mut Vec<IpamWarning>) {
-        let unknown = self.values.iter().filter(|(key, _)| !known(key));
-        warnings.extend(unknown.map(|(_, (written, _))| IpamWarning::UnknownKey(self.field_path(written))));
+        let unknown = self.object.keys().filter(|key| !known(&key.to_lowercase()));
+        warnings.extend(unknown.map(|written| IpamWarning::UnknownKey(self.field_path(written))));
     }
 }
 

@@ -26,7 +26,10 @@ use crate::family::IpFamily;
 use crate::json_options::JsonOptions;
 use crate::range::{parse_lenient_address, parse_lenient_subnet};
 use crate::{AddressPool, Error, Exclusion, IpRange, IpSpace, IpamWarning, RequestedAddress};
-use ferroband_model::PodRef;
+use ferroband_model::{
+    PodRef,
+    config_object::{get_key, remove_key},
+};
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -70,7 +73,7 @@ pub struct IpamRoute {
 impl WhereaboutsConfig {
     /// Reads the `ipam` object of a plugin configuration.
     pub fn from_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
-        match config.get("ipam") {
+        match get_key(config, "ipam") {
             Some(Value::Object(ipam)) => Self::parse(ipam),
             _ => Err(Error::NoIpam),
         }
@@ -286,7 +289,9 @@ fn parse_route(position: usize, value: &Value) -> Result<IpamRoute, Error> {
     };
     let dst = parse_lenient_subnet(text).ok_or_else(invalid)?.trunc();
     let mut rest = value.as_object().cloned().unwrap_or_default();
-    rest.retain(|key, _| !["dst", "gw"].contains(&key.to_lowercase().as_str()));
+    for key in ["dst", "gw"] {
+        remove_key(&mut rest, key);
+    }
     Ok(IpamRoute { dst, gw: parse_address(&options, "gw")?, extra: rest })
 }
 

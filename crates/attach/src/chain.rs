@@ -3,6 +3,7 @@
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, PlanStep, StepKind};
 use crate::{CniResult, CniVersion, Error};
+use ferroband_model::config_object::{remove_key, set_key};
 use serde_json::{Map, Value, json};
 
 /// Standard input for one step: the user's configuration plus the keys that its configuration list adds.
@@ -11,11 +12,10 @@ use serde_json::{Map, Value, json};
 pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&Value>) -> Vec<u8> {
     let mut config = step.config.clone();
     for (key, value) in [("name", &attachment.name), ("cniVersion", &attachment.cni_version)] {
-        config.retain(|present, _| !present.eq_ignore_ascii_case(key));
-        config.insert(key.to_owned(), json!(value));
+        set_key(&mut config, key, json!(value));
     }
     // Remove a `prevResult` that the user wrote. The plugin would mistake it for an earlier plugin's result.
-    config.retain(|present, _| !present.eq_ignore_ascii_case("prevResult"));
+    remove_key(&mut config, "prevResult");
     if let Some(previous) = previous {
         config.insert("prevResult".to_owned(), previous.clone());
     }
@@ -26,7 +26,7 @@ pub fn build_stdin(attachment: &Attachment, step: &PlanStep, previous: Option<&V
 
 /// Remove what the `capabilities` of a plugin do not request from its `runtimeConfig`.
 pub(crate) fn limit_to_capabilities(config: &mut Map<String, Value>) {
-    let Some(Value::Object(mut runtime_config)) = config.remove("runtimeConfig") else { return };
+    let Some(Value::Object(mut runtime_config)) = remove_key(config, "runtimeConfig") else { return };
     let capabilities = ConfigFields(config).object("capabilities").ok().flatten();
     runtime_config.retain(|key, _| {
         capabilities.is_some_and(|capabilities| capabilities.0.get(key) == Some(&Value::Bool(true)))

@@ -4,6 +4,7 @@
 //! as the zero value. Existing configurations rely on all three.
 
 use crate::{CniVersion, Error};
+use ferroband_model::{ConfigObject, config_object};
 use serde_json::{Map, Value};
 
 /// A plugin's configuration: the original bytes and the parsed object.
@@ -16,9 +17,9 @@ pub struct PluginConfig {
 impl PluginConfig {
     /// Parse a configuration. `null` counts as an empty configuration, as in Go.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, Error> {
-        let fields: Option<Map<String, Value>> =
+        let fields: Option<ConfigObject> =
             serde_json::from_slice(&bytes).map_err(|source| Error::InvalidJson { source })?;
-        Ok(Self { bytes, fields: fields.unwrap_or_default() })
+        Ok(Self { bytes, fields: fields.unwrap_or_default().0 })
     }
 
     /// The original bytes, which a delegated IPAM plugin must get.
@@ -61,14 +62,9 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 pub struct ConfigFields<'a>(pub &'a Map<String, Value>);
 
 impl<'a> ConfigFields<'a> {
-    /// The value of `key`. A key in exactly this case takes precedence over one in another case. `null`
-    /// counts as absent.
+    /// The value of `key` in any letter case. `null` counts as absent.
     pub fn get(self, key: &str) -> Option<&'a Value> {
-        let exact = self.0.get(key);
-        let found = exact.or_else(|| {
-            self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value)
-        });
-        found.filter(|value| !value.is_null())
+        config_object::get_key(self.0, key)
     }
 
     /// The string at `key`; `None` when absent. Fails if the value has another type.

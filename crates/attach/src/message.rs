@@ -24,7 +24,7 @@
 
 use crate::DeviceOp;
 use crate::plan::{AssignedAddresses, Plan};
-use ferroband_model::{Fault, Guid, PciAddress, PodRef};
+use ferroband_model::{Fault, Guid, PciAddress, PodRef, config_object::get_key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,6 +42,13 @@ pub struct CniCall {
     /// Addresses that `IP` in `CNI_ARGS` requests for the interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
+}
+
+impl CniCall {
+    /// The value of `key` in the configuration, in any letter case.
+    pub fn setting(&self, key: &str) -> Option<&Value> {
+        get_key(self.config.as_object()?, key)
+    }
 }
 
 /// A request from the CNI process to the node daemon.

@@ -14,6 +14,7 @@ use crate::config::ConfigFields;
 use crate::plan::Attachment;
 use crate::{Error, Invocation, chain, del};
 use ferroband_model::PodRef;
+use ferroband_model::config_object::{is_same_key, set_key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,9 +50,13 @@ impl PlainPods {
     }
 
     fn contains(&self, namespace: &str, annotations: ConfigFields<'_>) -> bool {
-        let requests_nothing = |annotation: &String| match annotations.0.get(annotation) {
-            None => true,
-            Some(value) => value.as_str().is_some_and(|value| value.trim().is_empty()),
+        // Decoding has merged keys that differ in letter case only. Such a key may have replaced the annotation, so
+        // the daemon plans the pod.
+        let requests_nothing = |annotation: &String| {
+            let mut same = annotations.0.iter().filter(|(name, _)| is_same_key(name, annotation));
+            same.all(|(name, value)| {
+                name == annotation && value.as_str().is_some_and(|value| value.trim().is_empty())
+            })
         };
         let mut namespaces = self.namespaces.iter();
         namespaces.any(|listed| listed == Self::ALL_NAMESPACES || listed == namespace)
@@ -81,7 +86,7 @@ pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
     let mut network = chain::parse_foreign(wrapped.0, &call.ifname, true)?;
     if let Some(runtime_config) = fields.get("runtimeConfig") {
         for step in &mut network.steps {
-            step.config.insert("runtimeConfig".to_owned(), runtime_config.clone());
+            set_key(&mut step.config, "runtimeConfig", runtime_config.clone());
             // The annotations of a pod may be large, so the journal contains only what the plugin gets.
             chain::limit_to_capabilities(&mut step.config);
         }

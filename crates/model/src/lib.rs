@@ -9,10 +9,12 @@
 //!     └── advertised to pods as ──▶ ResourceName            PodRef: a pod that uses it
 //!
 //! Fault: an error as shown to users
+//! ConfigObject: a JSON object of a network configuration
 //! ```
 
 #![warn(missing_docs)]
 
+pub mod config_object;
 mod error;
 mod fault;
 mod guid;
@@ -22,6 +24,7 @@ mod pkey;
 mod pod;
 mod resource;
 
+pub use config_object::ConfigObject;
 pub use error::MalformedValue;
 pub use fault::{Explanation, Fault, FaultCode};
 pub use guid::Guid;

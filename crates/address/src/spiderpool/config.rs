@@ -4,6 +4,7 @@ use super::annotation::PoolPreference;
 use crate::Error;
 use crate::json_options::JsonOptions;
 use crate::range::IpamWarning;
+use ferroband_model::config_object::get_key;
 use serde_json::{Map, Value};
 
 /// The settings of a network's `ipam` object of type `spiderpool`.
@@ -32,12 +33,13 @@ const KEYS: [&str; 11] = [
 impl SpiderpoolConfig {
     /// Whether the plugin configuration uses the Spiderpool IPAM.
     pub fn applies_to(config: &Map<String, Value>) -> bool {
-        config.get("ipam").and_then(|ipam| ipam.get("type")).and_then(Value::as_str) == Some("spiderpool")
+        let kind = get_key(config, "ipam").and_then(|ipam| get_key(ipam.as_object()?, "type"));
+        kind.and_then(Value::as_str) == Some("spiderpool")
     }
 
     /// Reads the `ipam` object of a plugin configuration.
     pub fn from_plugin(config: &Map<String, Value>) -> Result<Self, Error> {
-        let Some(Value::Object(ipam)) = config.get("ipam") else { return Err(Error::NoIpam) };
+        let Some(Value::Object(ipam)) = get_key(config, "ipam") else { return Err(Error::NoIpam) };
         let options = JsonOptions::new("", ipam);
         let mut warnings = Vec::new();
         options.warn_unknown(|key| KEYS.contains(&key), &mut warnings);

@@ -1,5 +1,6 @@
 //! Whereabouts' flat file (`whereabouts.conf`), which provides defaults for `ipam` objects.
 
+use ferroband_model::config_object::is_same_key;
 use serde_json::{Map, Value};
 
 /// Fills the empty values of the `ipam` object from `flat`. `null`, `false`, zero and empty strings, lists and objects
@@ -7,10 +8,10 @@ use serde_json::{Map, Value};
 pub fn merge_flat_file(ipam: &Map<String, Value>, flat: &Map<String, Value>) -> Map<String, Value> {
     let mut merged = ipam.clone();
     for (key, value) in flat {
-        if key.eq_ignore_ascii_case("enable_overlapping_ranges") || key.eq_ignore_ascii_case("type") {
+        if is_same_key(key, "enable_overlapping_ranges") || is_same_key(key, "type") {
             continue;
         }
-        let known = merged.keys().find(|known| known.eq_ignore_ascii_case(key)).cloned();
+        let known = merged.keys().find(|known| is_same_key(known, key)).cloned();
         let known = known.unwrap_or_else(|| key.clone());
         match (merged.get(&known), value) {
             (Some(Value::Object(inner)), Value::Object(flat)) if !inner.is_empty() => {

@@ -8,6 +8,7 @@
 use super::validate::{selection_error, validate};
 use super::{DEFAULT_NETWORK, NETWORKS};
 use crate::Error;
+use ferroband_model::ConfigObject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -88,7 +89,7 @@ struct NetworkSelectionElement {
     bandwidth: Option<Bandwidth>,
     #[serde(rename = "deviceID")]
     device_id: Option<String>,
-    cni_args: Option<Map<String, Value>>,
+    cni_args: Option<ConfigObject>,
     default_route: Option<Vec<IpAddr>>,
     ipam_claim_reference: Option<String>,
 }
@@ -159,7 +160,7 @@ impl NetworkSelectionElement {
             port_mappings: self.port_mappings.unwrap_or_default(),
             bandwidth: self.bandwidth,
             device_id: some(self.device_id),
-            cni_args: self.cni_args.unwrap_or_default(),
+            cni_args: self.cni_args.unwrap_or_default().0,
             default_route: self.default_route,
             ipam_claim_reference: some(self.ipam_claim_reference),
         }

@@ -2,6 +2,10 @@
 
 use super::NetworkAttachmentDefinition;
 use crate::Error;
+use ferroband_model::{
+    ConfigObject,
+    config_object::{get_key, set_key},
+};
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 
@@ -12,7 +16,8 @@ pub struct NetworkConfig {
     pub name: String,
     /// CNI version; `0.1.0` if the configuration names none, as the CNI specification requires.
     pub cni_version: String,
-    /// The plugins in order, each with every key the user wrote. A list's `name` and `cniVersion` are added when the
+    /// The plugins in order, each with every key the user wrote, in the letter case of the user. Of equal keys
+    /// there is one only. A list's `name` and `cniVersion` are added when the
     /// plugins run.
     pub plugins: Vec<Map<String, Value>>,
     /// `disableCheck`: the plugins are not called for CHECK.
@@ -39,40 +44,38 @@ impl NetworkConfig {
 
     /// Parses a configuration. `network` identifies it in error messages; `name` is used if it has none.
     pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, Error> {
-        let mut whole: Map<String, Value> = serde_json::from_str(text)
+        let ConfigObject(mut whole) = serde_json::from_str(text)
             .map_err(|source| Error::ConfigJson { network: network.into(), source })?;
         let wrong =
             |field: &str, problem| Error::Config { network: network.into(), field: field.into(), problem };
-        let name = match whole.get("name") {
-            None | Some(Value::Null) => name.to_owned(),
+        let name = match get_key(&whole, "name") {
+            None => name.to_owned(),
             Some(Value::String(written)) if written.is_empty() => name.to_owned(),
             Some(Value::String(written)) => written.clone(),
             Some(_) => return Err(wrong("name", "must be a string")),
         };
-        whole.insert("name".into(), name.clone().into());
-        let single = whole.get("type").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty());
-        let plugins = if single {
+        set_key(&mut whole, "name", name.clone().into());
+        let has_type = |plugin: &Map<String, Value>| {
+            get_key(plugin, "type").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty())
+        };
+        let plugins = if has_type(&whole) {
             vec![whole.clone()]
         } else {
-            let plugins = match whole.get("plugins") {
+            let plugins = match get_key(&whole, "plugins") {
                 Some(Value::Array(plugins)) if !plugins.is_empty() => plugins,
                 Some(Value::Array(_)) => return Err(wrong("plugins", "must not be empty")),
                 Some(_) => return Err(wrong("plugins", "must be a list")),
                 None => return Err(wrong("type", "or plugins must be set")),
             };
             let plugin = |(position, value): (usize, &Value)| match value {
-                Value::Object(plugin)
-                    if plugin.get("type").and_then(Value::as_str).is_some_and(|t| !t.is_empty()) =>
-                {
-                    Ok(plugin.clone())
-                }
+                Value::Object(plugin) if has_type(plugin) => Ok(plugin.clone()),
                 Value::Object(_) => Err(wrong(&format!("plugins[{position}].type"), "must be set")),
                 _ => Err(wrong(&format!("plugins[{position}]"), "must be an object")),
             };
             plugins.iter().enumerate().map(plugin).collect::<Result<_, _>>()?
         };
-        let flag = |key: &str| match whole.get(key) {
-            None | Some(Value::Null) => Ok(false),
+        let flag = |key: &str| match get_key(&whole, key) {
+            None => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
             // libcni also accepts the strings "true" and "false", in any case.
             Some(Value::String(word)) if word.eq_ignore_ascii_case("true") => Ok(true),
@@ -92,11 +95,11 @@ impl NetworkConfig {
 
 /// Selects the highest supported version of `cniVersion` and `cniVersions`.
 fn select_version(whole: &Map<String, Value>) -> Option<String> {
-    let single = match whole.get("cniVersion") {
-        None | Some(Value::Null) => None,
+    let single = match get_key(whole, "cniVersion") {
+        None => None,
         Some(value) => Some(value.as_str()?).filter(|version| !version.is_empty()),
     };
-    let listed = whole.get("cniVersions").and_then(Value::as_array).into_iter().flatten();
+    let listed = get_key(whole, "cniVersions").and_then(Value::as_array).into_iter().flatten();
     let best = listed
         .filter_map(Value::as_str)
         .chain(single)

@@ -5,10 +5,12 @@ fn config(text: &str) -> PluginConfig {
 }
 
 #[test]
-fn keys_match_case_insensitively_and_an_exact_match_wins() {
+fn keys_match_case_insensitively_and_the_last_of_equal_keys_wins() {
     assert_eq!(config(r#"{"Master":"ib0"}"#).fields().text("master").unwrap(), Some("ib0"));
     let both = config(r#"{"MASTER":"ib1","master":"ib0"}"#);
     assert_eq!(both.fields().text("master").unwrap(), Some("ib0"));
+    let both = config(r#"{"master":"ib0","MASTER":"ib1"}"#);
+    assert_eq!(both.fields().text("master").unwrap(), Some("ib1"));
 }
 
 #[test]

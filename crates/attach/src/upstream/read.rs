@@ -5,6 +5,7 @@ use crate::chain;
 use crate::config::ConfigFields;
 use crate::plan::{Attachment, AttachmentDevice};
 use ferroband_kernel::Root;
+use ferroband_model::config_object::set_key;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +106,7 @@ fn build_attachment(
     version: &str,
 ) -> Option<Attachment> {
     if ConfigFields(&config).text("cniVersion").ok().flatten().is_none_or(str::is_empty) {
-        config.insert("cniVersion".to_owned(), version.into());
+        set_key(&mut config, "cniVersion", version.into());
     }
     chain::parse_foreign(&config, ifname, default).ok()
 }
@@ -114,7 +115,7 @@ fn with_cache(mut attachment: Attachment, path: &Path, entry: &JsonObject) -> Mu
     let fields = ConfigFields(entry);
     if let Some(capabilities) = fields.object("capabilityArgs").ok().flatten() {
         for step in &mut attachment.steps {
-            step.config.insert("runtimeConfig".to_owned(), Value::Object(capabilities.0.clone()));
+            set_key(&mut step.config, "runtimeConfig", Value::Object(capabilities.0.clone()));
         }
     }
     let pairs = fields.list("cniArgs").ok().flatten().into_iter().flatten();

@@ -6,7 +6,7 @@ use super::report::InterfaceRow;
 use super::waiting::wait_reason;
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORK_STATUS, NETWORKS, NetworkSelection, StatusEntry};
 use ferroband_api::cncf::NetworkConfig;
-use ferroband_model::{Guid, PKey};
+use ferroband_model::{Guid, PKey, config_object::get_key};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -98,7 +98,8 @@ fn interface(objects: &ClusterObjects, pod: &Pod, entry: &StatusEntry, row: Inte
         info.get("pci")?.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     };
     let (pci, rdma) = (info("pci-address"), info("rdma-device"));
-    let setting = |key: &str| config.as_ref()?.plugins.iter().find_map(|plugin| plugin.get(key).cloned());
+    let setting =
+        |key: &str| config.as_ref()?.plugins.iter().find_map(|plugin| get_key(plugin, key).cloned());
     let parent = || setting("master").and_then(|name| name.as_str().map(str::to_owned));
     let guid = entry
         .mac
@@ -145,7 +146,7 @@ fn requested_guid(pod: &Pod, namespace: &str, entry: &StatusEntry) -> Option<Gui
     let one = selections.into_iter().find(|one| {
         entry.name == one.display_name() && (one.interface.is_none() || one.interface == entry.interface)
     })?;
-    one.infiniband_guid.or_else(|| one.cni_args.get("guid")?.as_str().map(str::to_owned))?.parse().ok()
+    one.infiniband_guid.or_else(|| get_key(&one.cni_args, "guid")?.as_str().map(str::to_owned))?.parse().ok()
 }
 
 fn pkey(value: &Value) -> Option<PKey> {

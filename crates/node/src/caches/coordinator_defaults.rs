@@ -11,6 +11,7 @@
 use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::{api_call::with_timeout, error::error_chain};
 use ferroband_api::spiderpool::SpiderCoordinator;
+use ferroband_model::config_object::{get_key, set_key};
 use k8s_openapi::api::{core::v1::Node, networking::v1::ServiceCIDR};
 use kube::{
     Api, Client, ResourceExt,
@@ -102,9 +103,9 @@ impl CoordinatorDefaults {
         let object = coordinator.as_deref().unwrap_or(&empty);
         let section = |name: &str| object.get(name).and_then(Value::as_object).unwrap_or(&empty);
         let mut put = |key: &str, value: Option<Value>| {
-            let absent = plugin.get(key).is_none_or(Value::is_null);
+            let absent = get_key(plugin, key).is_none();
             if let Some(value) = value.filter(|value| absent && !value.is_null()) {
-                plugin.insert(key.to_owned(), value);
+                set_key(plugin, key, value);
             }
         };
         for field in SPEC_FIELDS {

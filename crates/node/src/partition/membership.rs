@@ -8,7 +8,7 @@ use ferroband_api::annotation::IbKubernetesMark;
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
 use ferroband_attach::{message::PortMember, plan::Plan};
 use ferroband_kernel::Hardware;
-use ferroband_model::{Fault, FaultCode, Guid, PodRef};
+use ferroband_model::{Fault, FaultCode, Guid, PodRef, config_object::get_key};
 use ferroband_partition::PKeyBase;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -291,13 +291,13 @@ impl PartitionMembership for NodePartitionMembership {
             let member_guid = members.get(&name).map(|member| member.guid.clone());
             let guid = member_guid.or_else(|| Some(self.read_port(&request)?.guid?.to_string()))?;
             let steps = &plan.attachments.get(request.attachment)?.steps;
-            let config = steps.iter().map(|step| &step.config).find(|config| config.contains_key("pkey"));
-            let pkey = match config.and_then(|config| config.get("pkey")) {
+            let pkey = match steps.iter().find_map(|step| get_key(&step.config, "pkey")) {
                 Some(Value::String(text)) => text.clone(),
                 _ => request.key.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
             };
-            let has_capability =
-                |config: &Map<String, Value>| config.get("capabilities")?.get("infinibandGUID")?.as_bool();
+            let has_capability = |config: &Map<String, Value>| {
+                get_key(config, "capabilities")?.get("infinibandGUID")?.as_bool()
+            };
             let capable = steps.iter().any(|step| has_capability(&step.config) == Some(true));
             Some((
                 request.attachment,

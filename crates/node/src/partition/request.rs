@@ -1,7 +1,7 @@
 //! Extracts the partition requests from a plan. No I/O.
 
 use ferroband_attach::plan::{Attachment, Plan, StepKind};
-use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
+use ferroband_model::{Fault, FaultCode, Guid, PciAddress, config_object::get_key};
 use ferroband_partition::PKeyBase;
 use serde_json::Value;
 
@@ -37,13 +37,21 @@ impl PodPartitionRequest {
         let mut requests = Vec::new();
         for (position, attachment) in plan.attachments.iter().enumerate() {
             for step in &attachment.steps {
-                let port = match &step.kind {
-                    StepKind::IbSriov { vf, .. } => RequestedPort::Function { pci: vf.device, guid: vf.guid },
-                    StepKind::Ipoib { child, .. } => RequestedPort::Parent(child.parent.clone()),
+                // The P_Key of a child interface is the one that the step creates it with. It is not read from
+                // the configuration a second time.
+                let (port, pkey) = match &step.kind {
+                    StepKind::IbSriov { vf, .. } => (
+                        RequestedPort::Function { pci: vf.device, guid: vf.guid },
+                        get_key(&step.config, "pkey").cloned(),
+                    ),
+                    StepKind::Ipoib { child, .. } => (
+                        RequestedPort::Parent(child.parent.clone()),
+                        child.pkey.map(|key| Value::from(key.to_string())),
+                    ),
                     _ => continue,
                 };
-                let key = parse_pkey(attachment, step.config.get("pkey"))?;
-                let limited = parse_limited(attachment, step.config.get("membership"))?;
+                let key = parse_pkey(attachment, pkey.as_ref())?;
+                let limited = parse_limited(attachment, get_key(&step.config, "membership"))?;
                 // A child without a P_Key uses its parent's partition, which is not managed.
                 if key.is_none() && matches!(port, RequestedPort::Parent(_)) {
                     continue;

@@ -10,7 +10,10 @@ use ferroband_attach::{
     CniVersion, device_info,
     plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
 };
-use ferroband_model::{Fault, FaultCode};
+use ferroband_model::{
+    Fault, FaultCode,
+    config_object::{get_key, remove_key},
+};
 use serde_json::{Map, Value};
 
 /// Builds the attachment of the network that the runtime would use without Ferroband.
@@ -36,8 +39,8 @@ pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<
 
 /// Whether `plugin` is built in and needs a device that its configuration does not name. Foreign plugins
 /// check this themselves (case cni 87).
-fn needs_device(plugin: &serde_json::Map<String, serde_json::Value>) -> bool {
-    let text = |key: &str| plugin.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+fn needs_device(plugin: &Map<String, Value>) -> bool {
+    let text = |key: &str| get_key(plugin, key).and_then(Value::as_str).unwrap_or_default();
     text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
 }
 
@@ -84,7 +87,7 @@ pub fn build_resolved(
         return Err(no_device_fault(&network, resource));
     }
     // The runtimeConfig of the CNI call applies to the default network only.
-    let mut values = if default { input.runtime_config.clone() } else { serde_json::Map::new() };
+    let mut values = if default { input.runtime_config.clone() } else { Map::new() };
     values.extend(capability::from_selection(selection));
     let info_file = device_info::cni_file_for_plugin(&network, input.container, &ifname);
     capability::add_device(&mut values, device.as_ref(), info_file);
@@ -117,8 +120,8 @@ pub fn build_resolved(
 /// networks annotation. Ferroband manages the partitions itself and relies on the port's P_Key table, because
 /// the annotation is user input.
 fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
-    if plugin.get("type").and_then(Value::as_str) == Some("ib-sriov") {
-        plugin.remove("ibKubernetesEnabled");
+    if get_key(plugin, "type").and_then(Value::as_str) == Some("ib-sriov") {
+        remove_key(plugin, "ibKubernetesEnabled");
     }
 }
 

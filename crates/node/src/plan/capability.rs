@@ -6,6 +6,7 @@
 use crate::caches::PodFacts;
 use ferroband_api::annotation::NetworkSelection;
 use ferroband_attach::plan::AttachmentDevice;
+use ferroband_model::config_object::{get_key, remove_key, set_key};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDev
 /// Adds the device to the configuration of `plugin`, under both keys that plugins use.
 pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice) {
     for key in ["deviceID", "pciBusID"] {
-        plugin.insert(key.to_owned(), json!(device.id));
+        set_key(plugin, key, json!(device.id));
     }
 }
 
@@ -64,11 +65,12 @@ pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
 /// Sets `runtimeConfig` of `plugin` to those `values` whose capability it declares. If there are none, an
 /// existing `runtimeConfig` is kept, as in libcni.
 pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
-    let able = |key: &str| plugin.get("capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
+    let able =
+        |key: &str| get_key(plugin, "capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
     let granted: Map<_, _> =
         values.iter().filter(|(key, _)| able(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
     if !granted.is_empty() {
-        plugin.insert("runtimeConfig".to_owned(), Value::Object(granted));
+        set_key(plugin, "runtimeConfig", Value::Object(granted));
     }
 }
 
@@ -78,25 +80,22 @@ pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>
     if args.is_empty() {
         return;
     }
-    let object = |parent: &mut Map<String, Value>, key: &str| {
-        if !parent.get(key).is_some_and(Value::is_object) {
-            parent.insert(key.to_owned(), Value::Object(Map::new()));
-        }
+    let take_object = |parent: &mut Map<String, Value>, key: &str| match remove_key(parent, key) {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
     };
-    object(plugin, "args");
-    if let Some(Value::Object(all)) = plugin.get_mut("args") {
-        object(all, "cni");
-        if let Some(Value::Object(cni)) = all.get_mut("cni") {
-            cni.extend(args.clone());
-        }
-    }
+    let mut all = take_object(plugin, "args");
+    let mut cni = take_object(&mut all, "cni");
+    args.iter().for_each(|(key, value)| set_key(&mut cni, key, value.clone()));
+    set_key(&mut all, "cni", cni.into());
+    set_key(plugin, "args", all.into());
 }
 
 /// Passes the GUID that the pod's networks annotation requests (`infiniband-guid`) to the built-in `ib-sriov`, even if
 /// its configuration lacks the capability. Otherwise a GUID in `cni-args` would be used instead, without an error.
 pub fn set_requested_guid(plugin: &mut Map<String, Value>, selection: &NetworkSelection) {
     if let Some(guid) = &selection.infiniband_guid
-        && plugin.get("type").and_then(Value::as_str) == Some("ib-sriov")
+        && get_key(plugin, "type").and_then(Value::as_str) == Some("ib-sriov")
     {
         merge_cni_args(plugin, &Map::from_iter([("guid".to_owned(), json!(guid))]));
     }
@@ -108,8 +107,8 @@ pub fn set_default_route_nic(plugin: &mut Map<String, Value>, facts: &PodFacts) 
     let default_route_nic =
         facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
     if let Some(nic) = default_route_nic
-        && plugin.get("type").and_then(Value::as_str) == Some("coordinator")
+        && get_key(plugin, "type").and_then(Value::as_str) == Some("coordinator")
     {
-        plugin.insert("podDefaultRouteNIC".to_owned(), json!(nic));
+        set_key(plugin, "podDefaultRouteNIC", json!(nic));
     }
 }

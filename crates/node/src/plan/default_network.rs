@@ -6,7 +6,10 @@
 use crate::install::CONFLIST;
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::ConfigFields;
-use ferroband_model::{Fault, FaultCode};
+use ferroband_model::{
+    ConfigObject, Fault, FaultCode,
+    config_object::{get_key, remove_key, set_key},
+};
 use serde_json::{Map, Value};
 use std::{
     fs,
@@ -28,7 +31,8 @@ pub struct DefaultNetwork {
 impl DefaultNetwork {
     /// Returns every capability that at least one plugin of the network enables.
     pub fn capabilities(&self) -> Map<String, Value> {
-        let all = self.network.plugins.iter().filter_map(|plugin| plugin.get("capabilities")?.as_object());
+        let all =
+            self.network.plugins.iter().filter_map(|plugin| get_key(plugin, "capabilities")?.as_object());
         let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
         on.map(|(name, on)| (name.clone(), on.clone())).collect()
     }
@@ -102,7 +106,7 @@ pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork,
 
 pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
     let kind = |plugin: &Map<String, Value>| {
-        plugin.get("type").and_then(Value::as_str).is_some_and(|kind| META_PLUGINS.contains(&kind))
+        get_key(plugin, "type").and_then(Value::as_str).is_some_and(|kind| META_PLUGINS.contains(&kind))
     };
     network.plugins.iter().any(kind)
 }
@@ -130,7 +134,8 @@ pub(super) fn list_files(folder: &Path, endings: &[&str]) -> io::Result<Vec<Path
 pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     let text = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let object = |path: &Path| -> Result<Map<String, Value>, String> {
-        serde_json::from_str(&text(path)?).map_err(|e| format!("{}: {e}", path.display()))
+        let read: Result<ConfigObject, _> = serde_json::from_str(&text(path)?);
+        read.map(|object| object.0).map_err(|e| format!("{}: {e}", path.display()))
     };
     let mut whole = object(file)?;
     let fields = ConfigFields(&whole);
@@ -140,14 +145,16 @@ pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
     }
     // As in libcni, further plugins of a network may be in `<folder>/<network name>/*.conf`, one per file.
     let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
-    if !whole.contains_key("type") && !inlined_only {
+    if get_key(&whole, "type").is_none() && !inlined_only {
         let mut more = Vec::new();
         for path in list_files(&file.with_file_name(&name), &["conf"]).map_err(|e| e.to_string())? {
             more.push(Value::Object(object(&path)?));
         }
-        if let Value::Array(plugins) = whole.entry("plugins").or_insert_with(|| Value::Array(Vec::new())) {
+        let mut plugins = remove_key(&mut whole, "plugins").unwrap_or_else(|| Value::Array(Vec::new()));
+        if let Value::Array(plugins) = &mut plugins {
             plugins.append(&mut more);
         }
+        set_key(&mut whole, "plugins", plugins);
     }
     let text = Value::Object(whole).to_string();
     NetworkConfig::parse(&name, &text, &name).map_err(|e| e.fault().cause)

@@ -8,7 +8,7 @@ use ferroband_address::{
     whereabouts::{WhereaboutsConfig, merge_flat_file},
 };
 use ferroband_attach::plan::{AssignedAddresses, AssignedIp, AssignedRoute};
-use ferroband_model::PodRef;
+use ferroband_model::{PodRef, config_object::get_key};
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ impl IpamSource {
         legacy: &WhereaboutsLegacy,
     ) -> Result<Self, Error> {
         if !SpiderpoolConfig::applies_to(config) {
-            let Some(Value::Object(ipam)) = config.get("ipam") else { return Err(Error::NoIpam) };
+            let Some(Value::Object(ipam)) = get_key(config, "ipam") else { return Err(Error::NoIpam) };
             let read = WhereaboutsConfig::parse(&merge_flat_file(ipam, &legacy.flat_file))?;
             let name = format!("{}/{}", pod.namespace, pod.name);
             return Ok(Self::Whereabouts(read.withholding_recorded(
@@ -52,7 +52,7 @@ impl IpamSource {
         )? {
             Some(choice) => Ok(Self::Spiderpool(choice)),
             // A virtual function is useful without an address, so pools are optional for ib-sriov.
-            None if config.get("type").and_then(Value::as_str) == Some("ib-sriov") => {
+            None if get_key(config, "type").and_then(Value::as_str) == Some("ib-sriov") => {
                 Ok(Self::Spiderpool(PoolSelection::default()))
             }
             None => Err(Error::NoPool { interface: interface.name.clone() }),

@@ -2,6 +2,7 @@
 
 use ferroband_address::whereabouts::RecordedAllocations;
 use ferroband_kernel::Root;
+use ferroband_model::ConfigObject;
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -28,6 +29,7 @@ impl WhereaboutsLegacy {
     pub fn read(root: &Root, recorded: RecordedAllocations) -> Self {
         let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
         let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let ConfigObject(flat) = flat;
         Self { flat_file: flat, recorded }
     }
 }

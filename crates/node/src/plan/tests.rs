@@ -1,3 +1,5 @@
+mod letter_case;
+
 use super::{
     DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, PlanInput, PlanOutput, RequestedNetworks,
     ResolvedNetwork, WhereaboutsLegacy, build_plan, find_default_network, requested_networks, resolve_uid,
@@ -25,7 +27,8 @@ fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> 
     plan_with(&facts(annotation), networks, runtime_config, &mut PodDevices::default())
 }
 
-/// Plans a pod with these networks and devices. A network `<name>:<resource>` uses devices of that resource.
+/// Plans a pod with these networks and devices. A network `<name>:<resource>` uses devices of that resource. A
+/// configuration that is a JSON string is the text of the definition.
 fn plan_with(
     facts: &PodFacts,
     networks: &[(&str, Value)],
@@ -34,10 +37,11 @@ fn plan_with(
 ) -> Result<PlanOutput, Fault> {
     let network = |(name, config): &(&str, Value)| {
         let (name, resource) = name.split_once(':').unwrap_or((name, ""));
+        let text = config.as_str().map_or_else(|| config.to_string(), str::to_owned);
         let object = json!({
             "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
             "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/resourceName": resource}},
-            "spec": {"config": config.to_string()},
+            "spec": {"config": text},
         });
         let object: NetworkAttachmentDefinition = serde_json::from_value(object).unwrap();
         (name.to_owned(), object)

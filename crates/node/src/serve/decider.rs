@@ -96,7 +96,7 @@ impl CniHandler {
             container: &call.container,
             ifname: &call.ifname,
             default: &default,
-            runtime_config: call.config.get("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
+            runtime_config: call.setting("runtimeConfig").and_then(|c| c.as_object()).unwrap_or(&none),
             networks: &networks,
             spiderpool_context: spiderpool_context.as_ref(),
             legacy: &legacy,

@@ -15,7 +15,7 @@ use ferroband_api::{
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
 use ferroband_attach::message::CniCall;
-use ferroband_model::{Fault, FaultCode, PodRef};
+use ferroband_model::{Fault, FaultCode, PodRef, config_object::get_key};
 use futures::future::try_join_all;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl CniHandler {
                 None => Err(no_network_fault(&selection)),
             }
         };
-        let (default, cluster) = match (default, call.config.get("clusterNetwork").and_then(Value::as_str)) {
+        let (default, cluster) = match (default, call.setting("clusterNetwork").and_then(Value::as_str)) {
             (Some(selection), _) => (Some(find(selection).await?), None),
             (None, Some(name)) if !name.is_empty() => self.find_cluster_network(name, policy).await?,
             (None, _) => (None, None),
@@ -107,7 +107,7 @@ impl CniHandler {
     fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
         find_default_network(&self.net_d).or_else(|fault| {
             let delegate =
-                call.config.get("delegates").and_then(|list| list.get(0)).ok_or_else(|| fault.clone())?;
+                call.setting("delegates").and_then(|list| list.get(0)).ok_or_else(|| fault.clone())?;
             let network = NetworkConfig::parse("default network", &delegate.to_string(), "default");
             Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })
         })
@@ -147,7 +147,7 @@ pub(super) struct NetworkDefinitions {
 }
 
 fn is_coordinator(plugin: &Map<String, Value>) -> bool {
-    plugin.get("type").and_then(Value::as_str) == Some("coordinator")
+    get_key(plugin, "type").and_then(Value::as_str) == Some("coordinator")
 }
 
 fn no_network_fault(selection: &NetworkSelection) -> Fault {
