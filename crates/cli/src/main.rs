@@ -54,6 +54,7 @@ fn main() -> ExitCode {
     }
     let arguments = kubectl::parse_arguments();
     logging::init(&arguments);
+    ferroband_daemon::abort_on_panic();
     // Installing the TLS crypto provider fails only if one is already installed. That is the same provider,
     // so the error is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();

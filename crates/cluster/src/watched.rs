@@ -19,6 +19,13 @@ pub type ReduceFn<K, V> = fn(K) -> Option<V>;
 #[derive(Debug)]
 pub struct Reflector<V>(Arc<WatchCache<V>>);
 
+/// An empty cache that is not synced and that no watch fills.
+impl<V> Default for Reflector<V> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
 impl<V> Clone for Reflector<V> {
     fn clone(&self) -> Self {
         Self(self.0.clone())

@@ -22,7 +22,7 @@ mod device_plugin;
 mod dir_watch;
 mod error;
 #[cfg(test)]
-mod fake_api;
+use ferroband_testbed::fake_api;
 mod hardware;
 mod node_labels;
 mod run;

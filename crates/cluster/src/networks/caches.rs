@@ -12,7 +12,7 @@ use super::GROUP_ANNOTATIONS;
 
 /// Caches of networks and namespaces. Every replica fills them, not only the leader, because its webhook answers from
 /// them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct NetworkCaches {
     pub definitions: Reflector<NetworkAttachmentDefinition>,
     pub spider_configs: Reflector<SpiderMultusConfig>,

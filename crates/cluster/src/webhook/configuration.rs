@@ -1,9 +1,8 @@
 //! The MutatingWebhookConfiguration: which objects the API server sends to the webhook, under which address,
 //! and which certificates it trusts.
 
-use super::NAME;
+use super::{NAME, annotation_keys::CHECKED_PREFIXES};
 use crate::networks::GROUP_ANNOTATIONS;
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS};
 use serde_json::{Value, json};
 
 /// Returns the field `webhooks` of the MutatingWebhookConfiguration. `grouped` are the namespaces whose
@@ -32,6 +31,7 @@ pub fn webhooks(namespace: &str, ca_bundle: &str, grouped: &[String]) -> Value {
                 "name": "networks.ferroband.io",
                 "rules": [
                     rule("spiderpool.spidernet.io", "v2beta1", "spidermultusconfigs", &["CREATE", "UPDATE"]),
+                    rule("spiderpool.spidernet.io", "v2beta1", "spidercoordinators", &["CREATE", "UPDATE"]),
                     rule("sriovnetwork.openshift.io", "v1", "sriovibnetworks", &["CREATE", "UPDATE"]),
                 ],
             }),
@@ -85,14 +85,13 @@ fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Valu
 }
 
 fn names_networks_expression() -> String {
-    let keys: Vec<_> = [NETWORKS, DEFAULT_NETWORK]
-        .into_iter()
-        .chain(GROUP_ANNOTATIONS)
-        .map(|key| format!("'{key}'"))
-        .collect();
+    // The prefixes include those of the networks annotations, and of mistyped ones, which get a warning.
+    let prefixes = CHECKED_PREFIXES.map(|(prefix, _)| format!("key.contains('{prefix}')"));
+    let groups = GROUP_ANNOTATIONS.map(|key| format!("key == '{key}'"));
     format!(
-        "has(object.metadata.annotations) && [{}].exists(key, key in object.metadata.annotations)",
-        keys.join(", ")
+        "has(object.metadata.annotations) && object.metadata.annotations.exists(key, {} || {})",
+        prefixes.join(" || "),
+        groups.join(" || ")
     )
 }
 
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(all.len(), 3);
         assert!(all.iter().all(|one| one["failurePolicy"] == "Ignore"));
         let condition = all[0]["matchConditions"][0]["expression"].as_str().unwrap();
-        assert!(condition.contains("'v1.multus-cni.io/default-network'"), "{condition}");
+        assert!(condition.contains("key.contains('multus-cni.io/')"), "{condition}");
         assert_eq!(all[0]["clientConfig"]["caBundle"], "cGVt");
         let grouped = webhooks("n", "pem", &["rails".to_owned()]);
         assert_eq!(grouped[3]["namespaceSelector"]["matchExpressions"][0]["values"], json!(["rails"]));

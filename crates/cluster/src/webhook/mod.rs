@@ -2,7 +2,7 @@
 //! address pools.
 //!
 //! ```text
-//!  API server ──pods that name networks, networks, pools──▶ serve ──▶ pods::inject      JSON patch, warnings, denial
+//!  API server ──pods that name networks, networks, pools──▶ answer ─▶ pods::inject      JSON patch, warnings, denial
 //!      ▲                                                     │  ├──▶ networks::review  labels, warnings, denial
 //!      │                                                     │  └──▶ pools::review     warnings, denial
 //!      │ caBundle, names of namespaces                       └─ serving_certificate
@@ -14,6 +14,8 @@
 //! resources fails with an explanation when it is attached.
 
 mod admission;
+mod annotation_keys;
+mod answer;
 mod cert_rotation;
 mod certificate;
 mod configuration;

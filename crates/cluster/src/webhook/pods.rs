@@ -1,10 +1,12 @@
 //! Adds networks and device resources to pods.
 
 use super::admission::{AdmissionRequest, AdmissionResponse};
+use super::annotation_keys::mistyped_key_warning;
 use super::context::WebhookContext;
 use super::natural_sort::natural_cmp;
 use crate::networks::{GROUP_ANNOTATIONS, GroupNetwork, ResourceRequest};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
+use ferroband_model::ResourceName;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,6 +24,7 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
     let pod_annotations = pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     let text = |key: &str| pod_annotations.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let pod_group = GROUP_ANNOTATIONS.into_iter().find_map(|key| Some((key, text(key)?.to_owned())));
+    response.warnings.extend(pod_annotations.keys().filter_map(|key| mistyped_key_warning(key)));
     let mut known_requests: HashMap<(String, String), Option<ResourceRequest>> = HashMap::new();
     let mut networks = text(NETWORKS).unwrap_or_default().to_owned();
 
@@ -77,7 +80,17 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
             None => context.resource_request(&key.0, &key.1).await,
         };
         match &resource_request {
-            Some(resource_request) => resource_requests.extend(resource_request.clone()),
+            Some(Some(request)) if is_extended_resource(&request.resource) => {
+                resource_requests.push(request.clone());
+            }
+            // The name may be that of a resource claim template, through which the pod gets the device.
+            Some(Some(_)) if has_resource_claims(pod) => {}
+            Some(Some(request)) => response.warnings.push(format!(
+                "resourceName {:?} of network {} is not the name of an extended resource (prefix/name), so no device is requested; correct the annotation k8s.v1.cni.cncf.io/resourceName of the network, or add a resource claim to the pod",
+                request.resource,
+                selection.display_name()
+            )),
+            Some(None) => {}
             None => response.warnings.push(format!(
                 "network {} does not exist; if the network needs a device resource, create the network and then recreate the pod",
                 selection.display_name()
@@ -87,6 +100,16 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
     }
     request_resources(pod, &count_resources(&resource_requests), &mut response);
     response
+}
+
+/// Whether the API server accepts the name in the limits of a container as an extended resource. A name without a
+/// prefix or with the prefix `kubernetes.io` is a native resource (`IsNativeResource` in pkg/apis/core/helper).
+fn is_extended_resource(name: &str) -> bool {
+    name.parse::<ResourceName>().is_ok() && !name.contains("kubernetes.io/")
+}
+
+fn has_resource_claims(pod: &Value) -> bool {
+    pod["spec"]["resourceClaims"].as_array().is_some_and(|claims| !claims.is_empty())
 }
 
 fn qualified_name(member: &GroupNetwork) -> String {
@@ -130,43 +153,60 @@ fn count_resources(resource_requests: &[ResourceRequest]) -> BTreeMap<&str, u32>
     counted
 }
 
-/// Adds requests for missing resources to the first container. Existing requests are not changed.
+/// Adds requests for missing resources to the first container. Existing requests are not changed. Nothing is added
+/// to a container that the API server rejects, because its resources are not objects.
 fn request_resources(pod: &Value, needed: &BTreeMap<&str, u32>, response: &mut AdmissionResponse) {
     let list = |key: &str| pod["spec"][key].as_array().cloned().unwrap_or_default();
     let containers = list("containers");
     let Some(first) = containers.first() else { return };
-    let mut resources = first["resources"].as_object().cloned().unwrap_or_default();
+    let Some(mut resources) = object_or_empty(first.get("resources")) else { return };
+    let Some(mut amounts) = ["limits", "requests"]
+        .map(|key| Some((key, object_or_empty(resources.get(key))?)))
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+    else {
+        return;
+    };
     let mut added = false;
     for (resource, number) in needed {
-        let requested: Vec<u32> = containers
+        let requested: Vec<u64> = containers
             .iter()
             .chain(&list("initContainers"))
             .filter_map(|container| requested_amount(container, resource))
             .collect();
         if requested.is_empty() {
-            for key in ["limits", "requests"] {
-                let amounts = resources.entry(key).or_insert_with(|| Map::new().into());
-                amounts[*resource] = json!(number.to_string());
+            for (_, amounts) in &mut amounts {
+                amounts.insert((*resource).to_owned(), json!(number.to_string()));
             }
             added = true;
-        } else if requested.iter().sum::<u32>() < *number {
+        } else if requested.iter().sum::<u64>() < u64::from(*number) {
             response.warnings.push(format!(
                 "the networks of the pod need {number} of {resource}, but its containers request {}; request {number}, or remove the request to have it added automatically",
-                requested.iter().sum::<u32>()
+                requested.iter().sum::<u64>()
             ));
         }
     }
     if added {
+        resources.extend(amounts.into_iter().map(|(key, amounts)| (key.to_owned(), amounts.into())));
         response.add_patch(&["spec", "containers", "0", "resources"], resources.into());
     }
 }
 
-/// Returns the amount of an extended resource, an integer, in the limits or requests of a container.
-fn requested_amount(container: &Value, resource: &str) -> Option<u32> {
+/// Returns a copy of the object, an empty object if it is absent or `null`, and `None` if it is no object.
+fn object_or_empty(value: Option<&Value>) -> Option<Map<String, Value>> {
+    match value {
+        None | Some(Value::Null) => Some(Map::new()),
+        Some(value) => value.as_object().cloned(),
+    }
+}
+
+/// Returns the amount of an extended resource, an integer, in the limits or requests of a container. An amount that
+/// cannot be read counts as enough.
+fn requested_amount(container: &Value, resource: &str) -> Option<u64> {
     let resources = &container["resources"];
     let requested = resources["limits"].get(resource).or_else(|| resources["requests"].get(resource))?;
     let number = requested.as_u64().or_else(|| requested.as_str()?.parse().ok());
-    Some(number.and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX / 1024))
+    Some(u64::from(number.and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]

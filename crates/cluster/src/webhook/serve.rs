@@ -1,9 +1,9 @@
 //! The HTTPS server that the API server calls.
 
-use super::admission::AdmissionReview;
-use super::{context::WebhookContext, networks, pods, pools, serving_certificate::ServingCertificate};
+use super::answer::{PATHS, answer};
+use super::{context::WebhookContext, serving_certificate::ServingCertificate};
 use crate::Error;
-use ferroband_daemon::error_chain;
+use ferroband_daemon::{catch_panic_async, error_chain};
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Request, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
@@ -17,15 +17,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, error};
 
 /// Maximum size of a request. A request contains up to two objects, each at most as large as the API server allows,
 /// and the AdmissionReview around them.
 const MAX_BODY_BYTES: usize = 8 << 20;
 /// Maximum number of connections; the API server keeps few connections open.
 const MAX_CONNECTIONS: usize = 256;
+/// Maximum number of requests that are read and answered at a time. It limits the memory of request bodies.
+const MAX_REQUESTS: usize = 32;
 /// Timeout of the TLS handshake, the request header and the body.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of one answer, and of waiting until fewer than [`MAX_REQUESTS`] are handled. The API server waits as long
+/// (`timeoutSeconds` of the webhook configuration).
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens a listening socket on all addresses of the pod.
 pub fn listen(port: u16) -> Result<TcpListener, Error> {
@@ -51,6 +56,7 @@ pub async fn serve(
     let config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             // The process may be out of file descriptors. Retry later.
@@ -58,28 +64,35 @@ pub async fn serve(
             continue;
         };
         let Ok(permit) = connections.clone().try_acquire_owned() else { continue };
-        let (acceptor, certificate, context) = (acceptor.clone(), certificate.clone(), context.clone());
-        let stop = stop.clone();
+        let (acceptor, stop) = (acceptor.clone(), stop.clone());
+        let server = Arc::new(RequestHandler {
+            certificate: certificate.clone(),
+            context: context.clone(),
+            requests: requests.clone(),
+        });
         tokio::spawn(async move {
-            stop.run_until_cancelled(serve_connection(stream, acceptor, certificate, context)).await;
+            stop.run_until_cancelled(serve_connection(stream, acceptor, server)).await;
             drop(permit);
         });
     }
     Ok(())
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
+/// What a request needs.
+struct RequestHandler {
     certificate: Arc<ServingCertificate>,
     context: Arc<WebhookContext>,
-) {
+    /// One permit for each request that may be handled at the same time.
+    requests: Arc<Semaphore>,
+}
+
+async fn serve_connection(stream: TcpStream, acceptor: TlsAcceptor, handler: Arc<RequestHandler>) {
     let Ok(Ok(stream)) = timeout(READ_TIMEOUT, acceptor.accept(stream)).await else {
         return debug!("TLS handshake with a webhook client failed");
     };
     let service = service_fn(move |request: Request<Incoming>| {
-        let (certificate, context) = (certificate.clone(), context.clone());
-        async move { Ok::<_, Infallible>(handle(request, &certificate, &context).await) }
+        let handler = handler.clone();
+        async move { Ok::<_, Infallible>(handler.handle(request).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -90,64 +103,45 @@ async fn serve_connection(
     }
 }
 
-async fn handle(
-    request: Request<Incoming>,
-    certificate: &ServingCertificate,
-    context: &WebhookContext,
-) -> Response<Full<Bytes>> {
-    let path = request.uri().path().to_owned();
-    if request.method() == Method::GET && path == "/healthz" {
-        let ready = certificate.is_loaded() && context.is_ready();
-        return respond(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, String::new());
-    }
-    if request.method() != Method::POST || !["/pods", "/networks", "/pools"].contains(&path.as_str()) {
-        return respond(
-            StatusCode::NOT_FOUND,
-            "not found; use POST with /pods, /networks or /pools".to_owned(),
-        );
-    }
-    // While the caches are incomplete, the patch could be wrong. Return an error instead; the API server then admits
-    // the object unchanged.
-    if !context.is_ready() {
-        return respond(StatusCode::SERVICE_UNAVAILABLE, "the network caches are not synced yet".to_owned());
-    }
-    let body = match timeout(READ_TIMEOUT, Limited::new(request.into_body(), MAX_BODY_BYTES).collect()).await
-    {
-        Ok(Ok(body)) => body.to_bytes(),
-        _ => {
-            return respond(
-                StatusCode::BAD_REQUEST,
-                "the request body is incomplete or too large".to_owned(),
-            );
+impl RequestHandler {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path().to_owned();
+        if request.method() == Method::GET && path == "/healthz" {
+            let ready = self.certificate.is_loaded() && self.context.is_ready();
+            let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            return respond(status, String::new());
         }
-    };
-    let review: AdmissionReview = match serde_json::from_slice(&body) {
-        Ok(review) => review,
-        Err(e) => {
-            warn!(error = %e, "cannot decode AdmissionReview");
-            return respond(StatusCode::BAD_REQUEST, e.to_string());
+        if request.method() != Method::POST || !PATHS.contains(&path.as_str()) {
+            let text = format!("not found; use POST with {}", PATHS.join(", "));
+            return respond(StatusCode::NOT_FOUND, text);
         }
-    };
-    let request = review.request;
-    let response = match path.as_str() {
-        "/pods" => pods::inject(&request, context).await,
-        "/pools" => pools::review(&request),
-        _ => networks::review(&request, context.settings()),
-    };
-    if response != Default::default() {
-        let (kind, namespace) = (&request.kind.kind, &request.namespace);
-        let name = request.object["metadata"]["name"]
-            .as_str()
-            .or(request.object["metadata"]["generateName"].as_str())
-            .unwrap_or_default();
-        tracing::info!(
-            object = format!("{kind} {namespace}/{name}"),
-            patches = response.patch.len(),
-            denied = response.denied,
-            "admission review answered"
-        );
+        // While the caches are incomplete, the patch could be wrong. Return an error instead; the API server then
+        // admits the object unchanged.
+        if !self.context.is_ready() {
+            let text = "the network caches are not synced yet";
+            return respond(StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
+        }
+        let Ok(Ok(_permit)) = timeout(ANSWER_TIMEOUT, self.requests.acquire()).await else {
+            return respond(StatusCode::SERVICE_UNAVAILABLE, "too many requests at the same time".to_owned());
+        };
+        let body = Limited::new(request.into_body(), MAX_BODY_BYTES).collect();
+        let Ok(Ok(body)) = timeout(READ_TIMEOUT, body).await else {
+            let text = "the request body is incomplete or too large";
+            return respond(StatusCode::BAD_REQUEST, text.to_owned());
+        };
+        let body = body.to_bytes();
+        let answering = catch_panic_async(answer(&path, &body, &self.context));
+        match timeout(ANSWER_TIMEOUT, answering).await {
+            Ok(Ok((status, text))) => respond(status, text),
+            Ok(Err(panic)) => {
+                error!(path, error = %panic, "admission review failed");
+                respond(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string())
+            }
+            Err(_) => {
+                respond(StatusCode::GATEWAY_TIMEOUT, "the API server did not respond in time".to_owned())
+            }
+        }
     }
-    respond(StatusCode::OK, response.to_review(&request.uid).to_string())
 }
 
 fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {

@@ -3,6 +3,7 @@
 use super::{CallLimiter, CniHandler, conversation};
 use crate::Error;
 use ferroband_attach::socket::Channel;
+use ferroband_daemon::catch_panic;
 use nix::sys::socket::{Shutdown, shutdown};
 use std::{
     fs::{self, Permissions},
@@ -16,7 +17,7 @@ use std::{
     thread,
 };
 use tokio::runtime::Handle;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Maximum number of concurrent calls. Further calls wait in the socket's backlog, for example when a booting
 /// node starts all its pods at once.
@@ -85,7 +86,10 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
         let served =
             thread::Builder::new().name("cni-call".to_owned()).stack_size(512 << 10).spawn(move || {
                 let _call = call;
-                conversation::serve_connection(Channel::from(stream), &handler, &runtime);
+                let serve = || conversation::serve_connection(Channel::from(stream), &handler, &runtime);
+                if let Err(e) = catch_panic(serve) {
+                    error!(error = %e, "CNI call failed");
+                }
             });
         if let Err(e) = served {
             warn!(error = %e, "cannot start a thread for a CNI call");

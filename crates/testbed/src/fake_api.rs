@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tower::service_fn;
 
@@ -43,12 +43,12 @@ impl FakeApi {
             let api = api.clone();
             async move {
                 let (head, body) = request.into_parts();
-                let bytes = body.collect_bytes().await.unwrap();
+                let bytes = body.collect_bytes().await.unwrap_or_default();
                 let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
                 let (status, answer) = api.respond(&head.method, head.uri.path(), body);
-                let response =
-                    Response::builder().status(status).body(Body::from(answer.to_string().into_bytes()));
-                Ok::<_, Infallible>(response.unwrap())
+                let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+                *response.status_mut() = status;
+                Ok::<_, Infallible>(response)
             }
         });
         Client::new(service, "default")
@@ -56,7 +56,7 @@ impl FakeApi {
 
     /// Stores an object at `path` as if another client had created it.
     pub fn insert_object(&self, path: &str, object: Value) {
-        self.state.lock().unwrap().objects.insert(path.to_owned(), object);
+        self.lock().objects.insert(path.to_owned(), object);
     }
 
     /// Fails all requests for `path` with `status`.
@@ -65,7 +65,7 @@ impl FakeApi {
     }
 
     pub fn get_object(&self, path: &str) -> Option<Value> {
-        self.state.lock().unwrap().objects.get(path).cloned()
+        self.lock().objects.get(path).cloned()
     }
 
     /// Makes the server answer all requests with 503, or stops doing so.
@@ -75,19 +75,23 @@ impl FakeApi {
 
     /// Lists the requests that were received so far, each as `VERB path`.
     pub fn list_calls(&self) -> Vec<String> {
-        let state = self.state.lock().unwrap();
+        let state = self.lock();
         state.calls.iter().map(|call| format!("{} {}", call.verb, call.path)).collect()
     }
 
     /// Returns the body of the last request with this verb and path.
     pub fn last_body(&self, verb: &str, path: &str) -> Value {
-        let state = self.state.lock().unwrap();
+        let state = self.lock();
         let call = state.calls.iter().rev().find(|call| call.verb == verb && call.path == path);
         call.unwrap_or_else(|| panic!("no {verb} {path} among {:?}", state.calls)).body.clone()
     }
 
+    fn lock(&self) -> MutexGuard<'_, FakeApiState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn respond(&self, verb: &Method, path: &str, body: Value) -> (StatusCode, Value) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.lock();
         state.calls.push(FakeApiCall { verb: verb.to_string(), path: path.to_owned(), body: body.clone() });
         let failure = |code: StatusCode, reason: &str| {
             let status = json!({
@@ -124,7 +128,10 @@ impl FakeApi {
                 Some(_) => stored(&mut state, path.to_owned(), body),
             },
             // A PATCH does not change the stored object. Tests inspect the recorded request instead.
-            Method::PATCH => (StatusCode::OK, json!({"metadata": {"name": "patched"}})),
+            Method::PATCH => {
+                let stored = state.objects.get(path.trim_end_matches("/status")).cloned();
+                (StatusCode::OK, stored.unwrap_or_else(|| json!({"metadata": {"name": "patched"}})))
+            }
             _ => match state.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
                 None => failure(StatusCode::NOT_FOUND, "NotFound"),
