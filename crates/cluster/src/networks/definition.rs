@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Annotation of a NetworkAttachmentDefinition that was generated from a SriovIBNetwork. The value refers to the
 /// SriovIBNetwork.
 pub const OWNER_REF: &str = "sriovnetwork.openshift.io/owner-ref";
+/// Annotation of a NetworkAttachmentDefinition that Ferroband wrote for a SriovIBNetwork. The value is the definition's own
+/// namespace and name, so that a copy of the object does not count as written by Ferroband.
+pub const GENERATED: &str = "ferroband.io/generated";
 /// Annotation in which kubectl stores the object that it applied. It is not copied to the
 /// NetworkAttachmentDefinition.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -101,6 +104,12 @@ impl NetworkDefinition {
         patch.insert("metadata".to_owned(), metadata.into());
         DefinitionDiff::Patch(patch.into())
     }
+}
+
+/// Whether Ferroband wrote the NetworkAttachmentDefinition for a SriovIBNetwork. Only such a definition may be deleted.
+pub fn is_generated(definition: &NetworkAttachmentDefinition) -> bool {
+    let own = format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any());
+    definition.annotations().get(GENERATED) == Some(&own)
 }
 
 /// Returns the annotations that are copied from a source object to its NetworkAttachmentDefinition: all

@@ -1,6 +1,6 @@
 //! Converts a SriovIBNetwork to its NetworkAttachmentDefinition.
 
-use super::definition::OWNER_REF;
+use super::definition::{GENERATED, OWNER_REF};
 use super::spider_definition::{RDMA_PLUGIN_LEFT_OUT, plugin_type};
 use super::{DesiredNetwork, NetworkDefinition, NetworkSpecError, json_text::indent, pkey_text};
 use ferroband_api::{annotation::RESOURCE_NAME, sriov::SriovIBNetwork};
@@ -103,8 +103,11 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
     let json = json.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?;
 
     let namespace = spec.network_namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| own.clone());
-    let annotations =
-        [(RESOURCE_NAME.to_owned(), resource.to_string()), (OWNER_REF.to_owned(), reference(&own, &name))];
+    let annotations = [
+        (RESOURCE_NAME.to_owned(), resource.to_string()),
+        (OWNER_REF.to_owned(), reference(&own, &name)),
+        (GENERATED.to_owned(), format!("{namespace}/{name}")),
+    ];
     let definition = NetworkDefinition {
         // The owner must be in the same namespace: Kubernetes does not find an owner in another one and would delete
         // the definition.

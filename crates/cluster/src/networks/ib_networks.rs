@@ -2,7 +2,7 @@
 
 mod condition;
 
-use super::definition::OWNER_REF;
+use super::definition::{OWNER_REF, is_generated};
 use super::write::{FIELD_MANAGER, WriteOutcome, delete_definition, write_definition};
 use super::{NetworkCaches, ib_definition};
 use crate::{Controller, ControllerContext, Error};
@@ -33,17 +33,22 @@ impl IbNetworkController {
         Self { context: context.clone(), caches: caches.clone() }
     }
 
-    /// Returns the NetworkAttachmentDefinitions whose owner-ref annotation is `reference`, except the one in
-    /// namespace `target`.
+    /// Returns the NetworkAttachmentDefinitions that were written for `network`, except the one in namespace
+    /// `target`: by Ferroband, or by the SR-IOV operator in the namespace that it recorded on the network. Other
+    /// definitions are left alone, even if their owner-ref annotation is `reference`.
     fn definitions_outside(
         &self,
+        network: &SriovIBNetwork,
         reference: &str,
         target: Option<&str>,
     ) -> Vec<Arc<NetworkAttachmentDefinition>> {
         let all = self.caches.definitions.list().into_iter();
-        all.filter(|((namespace, _), definition)| {
+        all.filter(|((namespace, name), definition)| {
+            let is_recorded =
+                *name == network.name_any() && network.annotations().get(LAST_NAMESPACE) == Some(namespace);
             definition.annotations().get(OWNER_REF).is_some_and(|owner_ref| owner_ref == reference)
                 && Some(namespace.as_str()) != target
+                && (is_generated(definition) || is_recorded)
         })
         .map(|(_, definition)| definition)
         .collect()
@@ -53,7 +58,7 @@ impl IbNetworkController {
         let (namespace, name) = (network.namespace().unwrap_or_default(), network.name_any());
         let reference = ib_definition::reference(&namespace, &name);
         if network.metadata.deletion_timestamp.is_some() {
-            for stale in self.definitions_outside(&reference, None) {
+            for stale in self.definitions_outside(network, &reference, None) {
                 delete_definition(&self.context.client, &stale).await?;
             }
             return self.remove_finalizer(network).await;
@@ -95,7 +100,7 @@ impl IbNetworkController {
             Err(error) => return Ok(IbNetworkOutcome::Invalid(error.fault(&object).to_string())),
         };
         let definition = &desired.definition;
-        for stale in self.definitions_outside(reference, Some(&definition.namespace)) {
+        for stale in self.definitions_outside(network, reference, Some(&definition.namespace)) {
             delete_definition(&self.context.client, &stale).await?;
         }
         if self.caches.namespace_groups.get("", &definition.namespace).is_none() {
@@ -138,7 +143,7 @@ impl IbNetworkController {
         result.map(drop).map_err(Error::api("patch", format!("SriovIBNetwork {namespace}/{name}")))
     }
 
-    /// Deletes the NetworkAttachmentDefinitions whose SriovIBNetwork is gone.
+    /// Deletes the NetworkAttachmentDefinitions that Ferroband wrote and whose SriovIBNetwork is gone.
     async fn delete_orphans(&self) -> Result<(), Error> {
         for (_, definition) in self.caches.definitions.list() {
             let owner_ref = definition
@@ -146,6 +151,7 @@ impl IbNetworkController {
                 .get(OWNER_REF)
                 .and_then(|owner_ref| ib_definition::parse_reference(owner_ref));
             if let Some((namespace, name)) = owner_ref
+                && is_generated(&definition)
                 && self.caches.ib_networks.get(namespace, name).is_none()
             {
                 delete_definition(&self.context.client, &definition).await?;
@@ -176,3 +182,6 @@ impl Controller for IbNetworkController {
         failed.map_or(Ok(None), Err)
     }
 }
+
+#[cfg(test)]
+mod tests;
