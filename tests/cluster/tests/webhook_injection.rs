@@ -125,8 +125,43 @@ fn networks_annotation_injects_resources_and_warns_about_mistakes() {
     assert!(few.ok && few.err.contains("need 2 of spidernet.io/anna"), "{few:?}");
     let unknown = dry_run(&pod(json!({NETWORKS: "not-there"}), json!({})));
     assert!(unknown.ok && unknown.err.contains("default/not-there does not exist"), "{unknown:?}");
+    let mistyped = dry_run(&pod(json!({"k8s.v1.cni.cncf.io/network": "ann-a"}), json!({})));
+    assert!(mistyped.ok && mistyped.err.contains("use the key k8s.v1.cni.cncf.io/networks"), "{mistyped:?}");
     let broken = dry_run(&pod(json!({NETWORKS: "[{"}), json!({})));
     assert!(broken.ok && broken.err.contains("k8s.v1.cni.cncf.io/networks"), "{broken:?}");
+}
+
+#[test]
+fn a_resource_claim_template_is_not_requested_as_a_limit() {
+    let mut objects = TestObjects::default();
+    let network = json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "by-claim", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "vf-template"}},
+        "spec": {"config": json!({"cniVersion": "1.0.0", "type": "ib-sriov"}).to_string()},
+    });
+    objects.apply(&network.to_string());
+    let created = eventually("the webhook's warning", 30, || {
+        let created = dry_run(&pod(json!({NETWORKS: "by-claim"}), json!({})));
+        if created.err.contains("vf-template") { Ok(created) } else { Err(format!("{created:?}")) }
+    });
+    assert!(created.ok, "the pod is valid: {created:?}");
+    let created: Value = serde_json::from_str(&created.out).expect("kubectl prints JSON");
+    assert_eq!(limits(&created), Value::Null);
+}
+
+#[test]
+fn a_deleted_webhook_configuration_is_restored() {
+    let mut objects = TestObjects::default();
+    objects.apply(&rail("restored-rail", "spidernet.io/restored", "restored"));
+    let concerned = pod(json!({NETWORKS: "restored-rail"}), json!({}));
+    eventually_injected(&concerned, |injected_pod| limits(injected_pod)["spidernet.io/restored"] == "1");
+    kubectl(&["delete", "mutatingwebhookconfigurations", "ferroband-webhook"]).stdout_or_panic();
+    assert_eq!(limits(&injected(&concerned)), Value::Null);
+    eventually("the configuration is restored", 120, || {
+        let found = kubectl(&["get", "mutatingwebhookconfigurations", "ferroband-webhook"]);
+        if found.ok { Ok(()) } else { Err(found.err) }
+    });
+    eventually_injected(&concerned, |injected_pod| limits(injected_pod)["spidernet.io/restored"] == "1");
 }
 
 // Case: ipam M23

@@ -12,17 +12,25 @@ use kube::{
     runtime::watcher,
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
-use tracing::info;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tracing::{info, warn};
 
 /// How often the certificate's age is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
+/// How long the MutatingWebhookConfiguration must be missing before it is restored. An uninstallation deletes it shortly
+/// before the daemon, and it must not come back then.
+const RESTORE_DELAY: Duration = Duration::from_secs(60);
+
 /// Caches of the Secret with the webhook's certificate and of its MutatingWebhookConfiguration.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct WebhookObjects {
     pub secret: Reflector<Secret>,
-    /// The field `webhooks` of the MutatingWebhookConfiguration. The manifests create and delete the object itself.
+    /// The field `webhooks` of the MutatingWebhookConfiguration.
     pub configuration: Reflector<Value>,
 }
 
@@ -56,36 +64,62 @@ pub struct CertRotation {
     context: ControllerContext,
     caches: NetworkCaches,
     objects: WebhookObjects,
+    /// Since when the MutatingWebhookConfiguration is missing; `None` if it exists.
+    missing_since: Mutex<Option<Instant>>,
 }
 
 impl CertRotation {
     pub fn new(context: &ControllerContext, caches: &NetworkCaches, objects: &WebhookObjects) -> Self {
-        Self { context: context.clone(), caches: caches.clone(), objects: objects.clone() }
+        Self {
+            context: context.clone(),
+            caches: caches.clone(),
+            objects: objects.clone(),
+            missing_since: Mutex::default(),
+        }
+    }
+
+    /// Returns how long to wait until the MutatingWebhookConfiguration is restored. `None` if it exists, or if it has been
+    /// missing for [`RESTORE_DELAY`].
+    fn restore_wait(&self, exists: bool) -> Option<Duration> {
+        let mut missing_since = self.missing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if exists {
+            *missing_since = None;
+            return None;
+        }
+        let since = *missing_since.get_or_insert_with(Instant::now);
+        Some(RESTORE_DELAY.saturating_sub(since.elapsed())).filter(|wait| !wait.is_zero())
     }
 
     /// Applies the webhooks with `ca_bundle` to the MutatingWebhookConfiguration, unless it already contains
-    /// them.
-    async fn update_configuration(&self, ca_bundle: &str) -> Result<(), Error> {
-        // The manifests create the object. If it does not exist, the webhook is disabled.
-        let Some(existing) = self.objects.configuration.get("", NAME) else { return Ok(()) };
+    /// them. The manifests create the object. If someone deletes it, it is restored. Returns how long to wait until
+    /// then.
+    async fn update_configuration(&self, ca_bundle: &str) -> Result<Option<Duration>, Error> {
+        let existing = self.objects.configuration.get("", NAME);
+        if let Some(wait) = self.restore_wait(existing.is_some()) {
+            return Ok(Some(wait));
+        }
         let grouped = self.caches.namespace_groups.list().into_iter();
         let mut grouped: Vec<_> =
             grouped.filter(|(_, group)| group.is_some()).map(|((_, name), _)| name).collect();
         grouped.sort();
         let desired = configuration::webhooks(&self.context.settings.namespace, ca_bundle, &grouped);
-        if configuration::contains_all(&existing, &desired) {
-            return Ok(());
+        if existing.as_ref().is_some_and(|existing| configuration::contains_all(existing, &desired)) {
+            return Ok(None);
         }
         let object = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": NAME}, "webhooks": desired,
+            "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": "ferroband"}}, "webhooks": desired,
         });
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.context.client.clone());
         let parameters = PatchParams::apply("ferroband-cluster").force();
         let result = with_timeout(api.patch(NAME, &parameters, &Patch::Apply(&object))).await;
         result.map_err(Error::api("apply", format!("MutatingWebhookConfiguration {NAME}")))?;
-        info!(namespaces = grouped.len(), "webhook configuration updated");
-        Ok(())
+        match existing {
+            Some(_) => info!(namespaces = grouped.len(), "webhook configuration updated"),
+            None => warn!("webhook configuration restored; it had been deleted"),
+        }
+        self.restore_wait(true);
+        Ok(None)
     }
 
     /// Writes the certificate to the Secret. Fails if another leader has written the Secret since it was
@@ -132,16 +166,20 @@ impl Controller for CertRotation {
         }
         let (existing, now) = (self.objects.current_secret(), Timestamp::now());
         let current = existing.as_deref().and_then(WebhookCertificate::from_secret);
-        match current.as_ref().filter(|current| !current.is_due_for_renewal(now)) {
+        let wait = match current.as_ref().filter(|current| !current.is_due_for_renewal(now)) {
             Some(current) => self.update_configuration(&current.ca_bundle).await?,
             None => {
                 let host = format!("{NAME}.{}.svc", self.context.settings.namespace);
                 let new_certificate = WebhookCertificate::generate(&host, current.as_ref(), now)?;
                 // The API server must trust the new certificate before a replica serves it.
-                self.update_configuration(&new_certificate.ca_bundle).await?;
+                let wait = self.update_configuration(&new_certificate.ca_bundle).await?;
                 self.store_certificate(&new_certificate, existing).await?;
+                wait
             }
-        }
-        Ok(Some(CHECK_INTERVAL))
+        };
+        Ok(Some(wait.unwrap_or(CHECK_INTERVAL)))
     }
 }
+
+#[cfg(test)]
+mod tests;
