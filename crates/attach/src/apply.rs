@@ -192,7 +192,7 @@ impl<'a> AddOperation<'a> {
     /// Run the CNI binary of a step and keep its result for the next step.
     fn run_foreign(&mut self, position: usize, step: usize) -> Result<(), Error> {
         // A plugin that is not installed has nothing to undo, so its step must not be recorded.
-        delegate::find_plugin(self.entry(position).attachment.steps[step].plugin(), &self.call.path)?;
+        delegate::find_step_plugins(&self.entry(position).attachment.steps[step], &self.call.path)?;
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
         let entry = self.entry(position);

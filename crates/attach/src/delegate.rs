@@ -1,7 +1,9 @@
 //! Running foreign CNI binaries.
 
+use crate::config::ConfigFields;
 use crate::lock::Lock;
-use crate::{CniCommand, Error};
+use crate::plan::PlanStep;
+use crate::{CniCommand, Error, PluginType};
 use nix::errno::Errno;
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,6 +85,20 @@ pub fn find_plugin(plugin: &str, path: &str) -> Result<PathBuf, Error> {
         .map(|folder| folder.join(plugin))
         .find(|file| fs::metadata(file).is_ok_and(|found| found.is_file()))
         .ok_or_else(|| Error::NoPlugin { plugin: plugin.to_owned(), path: path.to_owned() })
+}
+
+/// Fail if the plugin of a step is not installed, or if it executes one of Ferroband's IPAM plugins and that alias is
+/// not installed. The plugin's own error would not say how to install the alias.
+pub fn find_step_plugins(step: &PlanStep, path: &str) -> Result<(), Error> {
+    let plugin = step.plugin();
+    find_plugin(plugin, path)?;
+    let ipam = ConfigFields(&step.config).ipam_type().ok().flatten();
+    match ipam.filter(|ipam| PluginType::is_daemon_ipam(Some(ipam)) && find_plugin(ipam, path).is_err()) {
+        Some(alias) => {
+            Err(Error::NoAlias { plugin: plugin.to_owned(), alias: alias.to_owned(), path: path.to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Run `plugin` and return its standard output.

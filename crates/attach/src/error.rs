@@ -75,6 +75,8 @@ pub enum Error {
     PluginName { plugin: String },
     #[error("plugin {plugin} not found in {path}")]
     NoPlugin { plugin: String, path: String },
+    #[error("plugin {plugin} executes the IPAM plugin {alias}, which is not in {path}")]
+    NoAlias { plugin: String, alias: String, path: String },
     #[error("cannot run the plugin {}: {source}", file.display())]
     Exec { file: PathBuf, source: io::Error },
     #[error("plugin {plugin} failed on {command}: {}", reply.msg)]

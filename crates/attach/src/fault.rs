@@ -134,6 +134,12 @@ impl Error {
                 format!("not found in {path}"),
                 "install the plugin on this node, or correct `type` in the configuration",
             ),
+            Self::NoAlias { plugin, alias, path } => Fault::new(
+                FaultCode::NoPlugin,
+                format!("plugin {plugin}"),
+                format!("it executes the IPAM plugin {alias}, which is not in {path}"),
+                format!("add {alias} to the Helm value node.aliases (`ferroband node --alias={alias}`)"),
+            ),
             Self::Plugin { plugin, command, reply } => Fault::new(
                 FaultCode::PluginFailed,
                 format!("plugin {plugin}"),

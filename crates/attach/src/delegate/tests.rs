@@ -103,3 +103,24 @@ fn output_that_is_not_json_is_an_error() {
     let env = PluginEnv { container: "c", netns: "", ifname: "i", args: "".into(), path, lock: None };
     assert!(matches!(add("plugin", &env, b"{}"), Err(Error::PluginOutput { .. })));
 }
+
+#[test]
+fn an_ipam_alias_that_is_not_installed_is_reported_with_the_helm_value() {
+    let plugins = ScriptPluginDir::new("exit 0");
+    let path = plugins.0.path().to_str().unwrap();
+    let step = |config: serde_json::Value| PlanStep {
+        config: config.as_object().unwrap().clone(),
+        kind: crate::plan::StepKind::Foreign,
+    };
+    for ipam in ["whereabouts", "spiderpool"] {
+        let step = step(serde_json::json!({"type": "plugin", "IPAM": {"type": ipam}}));
+        let fault = find_step_plugins(&step, path).unwrap_err().fault();
+        assert!(fault.to_string().contains("node.aliases") && fault.to_string().contains(ipam), "{fault}");
+        fs::copy(plugins.0.path().join("plugin"), plugins.0.path().join(ipam)).unwrap();
+        find_step_plugins(&step, path).unwrap();
+    }
+    // The plugin itself reports any other IPAM plugin that is missing.
+    find_step_plugins(&step(serde_json::json!({"type": "plugin", "ipam": {"type": "host-local"}})), path).unwrap();
+    let missing = find_step_plugins(&step(serde_json::json!({"type": "other"})), path).unwrap_err();
+    assert!(matches!(missing, Error::NoPlugin { .. }), "{missing}");
+}

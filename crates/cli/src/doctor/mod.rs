@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! API server ──▶ CRDs ──▶ crds ───────────────────────────────────────────────────────────────────────────┐
-//!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, replaced_systems ────────┤
+//!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, aliases, replaced_systems ┤
 //! this node's files, sockets, hardware ──▶ node ───────────────────────────────────────────────────────────┴──▶ findings
 //! ```
 
+mod aliases;
 mod cluster;
 mod crds;
 mod fabric;
@@ -103,6 +104,7 @@ fn check_objects(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     findings.extend(policies::check(objects));
     findings.extend(fabric::check(objects));
     findings.extend(partitions::check(objects));
+    findings.extend(aliases::check(objects));
     findings.extend(replaced_systems::check(objects));
     findings
 }
