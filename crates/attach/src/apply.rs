@@ -284,7 +284,24 @@ impl<'a> AddOperation<'a> {
         record.interface =
             veth.map(|temporary| InterfaceIdentity { temporary, ..InterfaceIdentity::default() });
         self.save()?;
-        self.coordinator_setup(&ifname).run(config)
+        self.coordinator_setup(&ifname).run(config)?;
+        if config.mac_prefix.is_some() {
+            self.update_mac(position, &ifname)?;
+        }
+        Ok(())
+    }
+
+    /// Read the interface's MAC address again for the result, because the coordinator may have changed it.
+    fn update_mac(&mut self, position: usize, ifname: &str) -> Result<(), Error> {
+        let link = ipoib::find_link(&mut self.pod_netlink, ifname, "the sandbox")?;
+        let mut result = read_result(self.entry(position))?;
+        let own =
+            |interface: &&mut ResultInterface| interface.name == ifname && !interface.sandbox.is_empty();
+        if let Some(interface) = result.interfaces.iter_mut().find(own) {
+            interface.mac = ipoib::format_address(&link.address);
+            self.journal.entries[position].result = Some(result.write(CniVersion::NEWEST)?);
+        }
+        Ok(())
     }
 
     fn coordinator_setup<'b>(&'b mut self, ifname: &'b str) -> CoordinatorSetup<'b> {

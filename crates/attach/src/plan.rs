@@ -12,7 +12,7 @@
 
 use crate::{ConfigFields, Error, PluginType, coordinator, ipoib, vf};
 use ferroband_kernel::rtnetlink::VfLinkState;
-use ferroband_model::{Guid, PKey, PciAddress, PodRef};
+use ferroband_model::{Guid, MacPrefix, PKey, PciAddress, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -231,6 +231,9 @@ pub struct CoordinatorStep {
     /// Routes for the interface's own routing table, as (destination, gateway).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<(IpNet, IpAddr)>,
+    /// First two bytes of the MAC address of an Ethernet interface; unchanged when absent.
+    #[serde(rename = "mac", default, skip_serializing_if = "Option::is_none")]
+    pub mac_prefix: Option<MacPrefix>,
     /// Whether to set up a routing table per interface.
     #[serde(rename = "tune")]
     pub tune_routes: bool,

@@ -21,6 +21,9 @@ pub enum MalformedValue {
     /// A link layer other than `InfiniBand` and `Ethernet`.
     #[error("{0:?} is not a link layer; expected InfiniBand or Ethernet")]
     LinkLayer(String),
+    /// A MAC address prefix that is not two bytes, or that is the start of a multicast address.
+    #[error("{0:?} is not a MAC address prefix; expected two bytes of a unicast address, such as 0a:1b")]
+    MacPrefix(String),
     /// A resource name without a slash, or with a prefix or name that the API server would reject.
     #[error("{0:?} is not a resource name; expected prefix/name, such as jarvice.com/rdma")]
     ResourceName(String),

@@ -35,7 +35,8 @@ pub struct CoordinatorSpec {
     /// Additional routes in the routing table of the network's interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policy_routes: Vec<PoolRoute>,
-    /// First two bytes of the Ethernet address, `xx:yy`. Ignored, because the port determines an InfiniBand address.
+    /// First two bytes of the MAC address of an Ethernet interface, `xx:yy`; the others are those of its IP address. Ignored
+    /// on InfiniBand, where the port determines the address, and on ipvlan.
     #[serde(default, rename = "podMACPrefix", skip_serializing_if = "Option::is_none")]
     pub pod_mac_prefix: Option<String>,
     /// Whether replies leave through the interface on which the request arrived.

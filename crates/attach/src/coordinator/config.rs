@@ -38,6 +38,13 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<CoordinatorStep, 
         mode,
         subnets,
         policy_routes: parse_policy_routes(fields)?,
+        mac_prefix: match fields.text("podMACPrefix")?.filter(|prefix| !prefix.is_empty()) {
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| wrong("podMACPrefix", "two bytes of a unicast MAC, such as 0a:1b"))?,
+            ),
+            None => None,
+        },
         tune_routes: fields.get("tunePodRoutes").map_or(Ok(true), |_| fields.flag("tunePodRoutes"))?,
         default_route: fields.text("podDefaultRouteNIC")?.filter(|nic| !nic.is_empty()).map(str::to_owned),
         host_rule_table: table
@@ -122,6 +129,7 @@ mod tests {
             json!({"vethMTU": -1}),
             json!({"txQueueLen": -1}),
             json!({"podRPFilter": 3}),
+            json!({"podMACPrefix": "01:00"}),
             json!({"policyRoutes": [{"dst": "10.1.0.0/16", "gw": "fd00::1"}]}),
             json!({"vethLinkAddress": "host_netlink"}),
         ] {

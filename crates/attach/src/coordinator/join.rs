@@ -38,6 +38,7 @@ impl CoordinatorSetup<'_> {
         }
         let link = ipoib::find_link(self.pod_netlink, self.ifname, "the sandbox")?;
         let own: Vec<IpNet> = global_only(self.pod_netlink.addresses(link.index)?);
+        self.set_mac(step, &link, &own)?;
         if let Some(filter) = step.rp_filter {
             for interface in ["all", "default", self.ifname] {
                 let sysctl = format!("net/ipv4/conf/{interface}/rp_filter");
@@ -59,6 +60,21 @@ impl CoordinatorSetup<'_> {
         }
         (self.context.fail_point)(FailPoint::RoutesSet);
         Ok(())
+    }
+
+    /// Set the MAC address of an Ethernet interface to the prefix of the configuration and the last four bytes of the
+    /// interface's IP address, as Spiderpool does. The address of an InfiniBand interface depends on its port, and
+    /// interfaces of type ipvlan have the address of their parent.
+    fn set_mac(&mut self, step: &CoordinatorStep, link: &Link, own: &[IpNet]) -> Result<(), Error> {
+        let is_ethernet = link.address.len() == 6 && link.kind.as_deref() != Some("ipvlan");
+        let address = own.iter().find(|own| own.addr().is_ipv4()).or(own.first());
+        match (step.mac_prefix, address) {
+            (Some(prefix), Some(address)) if is_ethernet => {
+                let mac = prefix.address_for(address.addr());
+                Ok(self.pod_netlink.set_hardware_address(link.index, &mac)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn effective_mode(&self, step: &CoordinatorStep, has_veth: bool) -> CoordinatorMode {

@@ -200,6 +200,32 @@ fn a_second_network_has_its_own_table_and_the_node_reaches_both() {
     assert_clean(&fixture);
 }
 
+#[test]
+fn mac_prefix_is_set_on_an_ethernet_interface_and_in_the_result() {
+    let mut ethernet =
+        crate::meta_plugin::foreign_attachment("k8s", "eth0", true, "1.0.0", json!([{"type": "ether"}]));
+    ethernet.steps.push(coordinator_step(json!({"podMACPrefix": "0a:1b"})));
+    let (fixture, _daemon, pod, _other) = set_up(vec![ethernet], &[]);
+    let result = json!({
+        "cniVersion": "1.0.0", "ips": [{"address": "10.78.1.9/24", "interface": 0}],
+        "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", "sandbox": "/proc/self/ns/net"}],
+    });
+    fixture.install_plugin(
+        "ether",
+        &format!(
+            "pod() {{ nsenter --net=$CNI_NETNS ip \"$@\"; }}\ncase $CNI_COMMAND in ADD) pod link add eth0 type veth peer name eth0p; \
+             pod address add 10.78.1.9/24 dev eth0; pod link set eth0p up; pod link set eth0 up; echo '{result}';; \
+             DEL) pod link delete eth0;; esac"
+        ),
+    );
+    let printed = add(&fixture, &pod).unwrap();
+    // 10.78.1.9 is 0a:4e:01:09.
+    assert_eq!(pod.interface("eth0")["address"], "0a:1b:0a:4e:01:09");
+    assert_eq!(printed["interfaces"][0]["mac"], "0a:1b:0a:4e:01:09", "{printed}");
+    del(&fixture, &pod.path).unwrap();
+    assert_clean(&fixture);
+}
+
 // Case: ipam M15
 #[test]
 fn mode_disabled_does_nothing() {

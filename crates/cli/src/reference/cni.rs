@@ -62,6 +62,11 @@ const COORDINATOR: OptionRows = &[
     ),
     ("hostRuleTable", "number", "Routing table of the node for routes to pods; 500 by default."),
     ("podDefaultRouteNIC", "string", "Interface that keeps the pod's default route."),
+    (
+        "podMACPrefix",
+        "string",
+        "First two bytes of the MAC address, `xx:yy`; the others are those of the IP address. Ethernet only, not ipvlan.",
+    ),
     ("podRPFilter", "number", "`rp_filter` in the pod: 0, 1 or 2; 0 by default."),
     ("tunePodRoutes", "bool", "Whether additional interfaces get their own routing tables; true by default."),
     ("vethLinkAddress", "string", "Address of the pod's end of the veth pair to its node."),

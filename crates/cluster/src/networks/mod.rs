@@ -14,6 +14,7 @@
 //! otherwise in an event.
 
 mod caches;
+mod coordinator_spec;
 mod dedup;
 mod definition;
 mod error;
@@ -27,6 +28,7 @@ mod spider_definition;
 mod write;
 
 pub use caches::NetworkCaches;
+pub use coordinator_spec::validate as validate_coordinator;
 pub use definition::NetworkDefinition;
 pub use error::NetworkSpecError;
 pub use ib_networks::IbNetworkController;

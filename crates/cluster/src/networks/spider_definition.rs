@@ -8,14 +8,14 @@
 mod section;
 
 use super::{
-    DesiredNetwork, NetworkDefinition, NetworkSpecError, definition, generated_plugins::GeneratedConfList,
-    json_text::compact,
+    DesiredNetwork, NetworkDefinition, NetworkSpecError, coordinator_spec, definition,
+    generated_plugins::GeneratedConfList, json_text::compact,
 };
 use ferroband_api::{
     annotation::RESOURCE_NAME,
     spiderpool::{SpiderMultusConfig, SpiderMultusConfigSpec},
 };
-use ferroband_model::ResourceName;
+use ferroband_model::{ConfigObject, ResourceName, config_object::get_key};
 use kube::{Resource, ResourceExt};
 pub use section::SpiderSection;
 use section::{coordinator_plugin, main_plugin, tuning_plugin};
@@ -45,6 +45,13 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
     let name = definition_name(object)?;
     let resource = section.resource()?;
     check_group(object, &section, resource.as_ref())?;
+    if let Some(coordinator) = &object.spec.coordinator {
+        coordinator_spec::validate("spec.coordinator", coordinator)?;
+        let has_prefix = coordinator.pod_mac_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty());
+        if has_prefix && !section.has_own_mac() {
+            warnings.push(MAC_PREFIX_HAS_NO_EFFECT.to_owned());
+        }
+    }
     let config = match &section {
         SpiderSection::Custom(text) => custom_config(text)?,
         section => {
@@ -194,9 +201,13 @@ fn plugin_chain<'a>(
 pub const RDMA_PLUGIN_LEFT_OUT: &str = "the chained plugin rdma is omitted: ib-sriov itself moves the RDMA device of \
     an InfiniBand VF, before the interface is created; set rdmaIsolation: true instead";
 
+/// Warning that `podMACPrefix` does not change the address of the network's interfaces.
+const MAC_PREFIX_HAS_NO_EFFECT: &str = "podMACPrefix has no effect on this network: an InfiniBand address depends on \
+    the port, and an ipvlan interface has the address of its master";
+
 pub fn plugin_type(raw: &RawValue) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_str(raw.get()).ok()?;
-    Some(value.get("type")?.as_str()?.to_owned()).filter(|kind| !kind.is_empty())
+    let ConfigObject(plugin) = serde_json::from_str(raw.get()).ok()?;
+    Some(get_key(&plugin, "type")?.as_str()?.to_owned()).filter(|kind| !kind.is_empty())
 }
 
 #[cfg(test)]

@@ -4,14 +4,17 @@ use super::admission::{AdmissionRequest, AdmissionResponse};
 use crate::ClusterSettings;
 use crate::networks::{
     GROUP_ANNOTATIONS, NetworkSpecError, definition_name_annotation, desired_ib_network,
-    desired_spider_network,
+    desired_spider_network, validate_coordinator,
 };
-use ferroband_api::{spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork};
+use ferroband_api::{
+    spiderpool::{SpiderCoordinator, SpiderMultusConfig},
+    sriov::SriovIBNetwork,
+};
 use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// Validates a SpiderMultusConfig or SriovIBNetwork. Other kinds are admitted.
+/// Validates a SpiderMultusConfig, SpiderCoordinator or SriovIBNetwork. Other kinds are admitted.
 pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
@@ -19,6 +22,7 @@ pub fn review(request: &AdmissionRequest, settings: &ClusterSettings) -> Admissi
     let result = match request.kind.kind.as_str() {
         "SpiderMultusConfig" => review_config(request, &mut response),
         "SriovIBNetwork" => review_ib_network(request, settings),
+        "SpiderCoordinator" => review_coordinator(request),
         _ => return response,
     };
     match result {
@@ -73,6 +77,15 @@ fn review_config(
         response.add_patch(&["metadata", "labels"], labels);
     }
     Ok(desired.warnings)
+}
+
+fn review_coordinator(request: &AdmissionRequest) -> Result<Vec<String>, NetworkReviewError> {
+    let coordinator: SpiderCoordinator =
+        serde_json::from_value(request.object.clone()).map_err(NetworkReviewError::Unreadable)?;
+    if coordinator.metadata.deletion_timestamp.is_none() {
+        validate_coordinator("spec", &coordinator.spec).map_err(NetworkReviewError::Invalid)?;
+    }
+    Ok(Vec::new())
 }
 
 fn review_ib_network(
@@ -153,6 +166,30 @@ mod tests {
             review_object("SriovIBNetwork", "ferroband-system", network, Value::Null),
             AdmissionResponse::default()
         );
+    }
+
+    #[test]
+    fn invalid_coordinator_settings_are_denied() {
+        let section = json!({"resourceName": "a.b/c"});
+        for (setting, value) in [("podRPFilter", json!(4)), ("podMACPrefix", json!("01:00"))] {
+            let spec = json!({"cniType": "ib-sriov", "ibsriov": section, "coordinator": {setting: value}});
+            let response = review_object("SpiderMultusConfig", "d", config(json!({}), spec), Value::Null);
+            let message = response.denied.unwrap_or_else(|| panic!("{setting} is admitted"));
+            assert!(message.contains(&format!("spec.coordinator.{setting}")), "{message}");
+            let coordinator = json!({
+                "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderCoordinator",
+                "metadata": {"name": "default"}, "spec": {setting: value},
+            });
+            let response = review_object("SpiderCoordinator", "", coordinator, Value::Null);
+            assert!(
+                response.denied.is_some_and(|text| text.contains(&format!("spec.{setting}"))),
+                "{setting}"
+            );
+        }
+        let spec =
+            json!({"cniType": "ib-sriov", "ibsriov": section, "coordinator": {"podMACPrefix": "0a:1b"}});
+        let response = review_object("SpiderMultusConfig", "d", config(json!({}), spec), Value::Null);
+        assert!(response.denied.is_none() && response.warnings[0].contains("podMACPrefix"), "{response:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ const RTM_SETLINK: u16 = 19;
 const RTM_NEWLINKPROP: u16 = 108;
 const RTM_DELLINKPROP: u16 = 109;
 /// IFLA_* of linux/if_link.h.
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
@@ -36,6 +37,11 @@ impl RouteSocket {
     /// Sets the MTU. The kernel may apply a smaller value, because the multicast group limits the MTU of IPoIB.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), Error> {
         self.set_attribute(format!("set MTU {mtu} of"), index, IFLA_MTU, &mtu.to_ne_bytes())
+    }
+
+    /// Sets the hardware address. It must have the length of the interface's type.
+    pub fn set_hardware_address(&mut self, index: u32, address: &[u8]) -> Result<(), Error> {
+        self.set_attribute("set the hardware address of", index, IFLA_ADDRESS, address)
     }
 
     /// Sets the length of the transmit queue in packets.

@@ -97,6 +97,11 @@ impl<'a> SpiderSection<'a> {
         }
     }
 
+    /// Whether an interface of the network has a MAC address of its own, which can be changed.
+    pub fn has_own_mac(&self) -> bool {
+        !matches!(self, Self::IbSriov(_) | Self::Ipoib(_) | Self::Ipvlan(_))
+    }
+
     pub fn pools(&self) -> Option<&'a IpPools> {
         match self {
             Self::IbSriov(section) => section.ippools.as_ref(),
