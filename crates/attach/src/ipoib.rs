@@ -11,7 +11,7 @@ use crate::plan::IpoibStep;
 use crate::result::ResultInterface;
 use crate::{CniContext, CniResult, Error, FailPoint};
 use ferroband_kernel::{IpoibChild, Link, Netns, RouteSocket};
-use ferroband_model::PKey;
+use ferroband_model::{PKey, PKeyBase};
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -37,17 +37,11 @@ pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<IpoibStep, Error>
     Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: parse_pkey(fields)? })
 }
 
-/// The P_Key of a configuration: a string, or a number as unquoted YAML yields.
+/// The P_Key of a configuration. A child in the default partition must leave it unset and inherit it from the parent.
 fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKey>, Error> {
-    let wrong =
-        || Error::Field { field: "pkey".to_owned(), expected: "a P_Key from 0x0001 to 0x7ffe (1 to 32766)" };
-    let key: PKey = match fields.get("pkey") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) if text.is_empty() => return Ok(None),
-        Some(value) => serde_json::from_value(value.clone()).map_err(|_| wrong())?,
-    };
-    // A child in the default partition must leave `pkey` unset and inherit it from the parent.
-    if key.base() == PKey::DEFAULT.base() { Err(wrong()) } else { Ok(Some(key.full())) }
+    let key = PKeyBase::from_value(fields.get("pkey").unwrap_or(&Value::Null));
+    let wrong = |_| Error::Field { field: "pkey".to_owned(), expected: PKeyBase::EXPECTED };
+    Ok(key.map_err(wrong)?.map(PKeyBase::full))
 }
 
 /// Temporary name of a child until it is in the pod, derived from the file stem of the attachment ID and the
@@ -243,6 +237,27 @@ mod tests {
             assert_eq!(mtu(unset).unwrap(), None);
         }
         assert!(matches!(mtu(json!(1u64 << 40)), Err(Error::Field { .. })));
+    }
+
+    #[test]
+    fn only_a_pkey_that_users_may_assign_is_accepted() {
+        let pkey = |pkey: Value| step(json!({"master": "ib0", "pkey": pkey})).map(|step| step.pkey);
+        for key in [json!(1000), json!("0x3e8"), json!(33768), json!("0x83e8")] {
+            assert_eq!(pkey(key).unwrap().map(PKey::value), Some(0x83e8));
+        }
+        assert_eq!(pkey(json!("")).unwrap(), None);
+        for wrong in [
+            json!(0),
+            json!("0x0"),
+            json!("0x8000"),
+            json!("0x7fff"),
+            json!("0xffff"),
+            json!(32767),
+            json!(true),
+        ] {
+            let error = pkey(wrong.clone()).expect_err(&wrong.to_string());
+            assert!(error.to_string().contains("0x0001 to 0x7ffe"), "{error}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod link_layer;
 mod mac_prefix;
 mod pci;
 mod pkey;
+mod pkey_base;
 mod pod;
 mod resource;
 
@@ -33,5 +34,6 @@ pub use link_layer::LinkLayer;
 pub use mac_prefix::MacPrefix;
 pub use pci::PciAddress;
 pub use pkey::PKey;
+pub use pkey_base::{InvalidPKey, PKeyBase, PKeyRange};
 pub use pod::PodRef;
 pub use resource::ResourceName;

@@ -27,7 +27,6 @@ mod membership_table;
 pub mod opensm;
 mod ownership;
 mod partition_change;
-mod pkey_base;
 mod reconcile_loop;
 mod reconciler;
 mod settings;
@@ -37,6 +36,7 @@ pub mod ufm;
 pub use backoff::Backoff;
 pub use cluster_slice::ClusterSlice;
 pub use error::{Error, RequestOutcome, SettingError};
+pub use ferroband_model::{InvalidPKey, PKeyBase, PKeyRange};
 pub use guid_block::{
     GUID_BLOCK_SIZE, GuidBlockClaims, GuidBlockUpdate, GuidOwner, block_name, block_start, choose_guid,
     claim_guid, release_guid,
@@ -46,7 +46,6 @@ pub use membership::Membership;
 pub use membership_table::MembershipTable;
 pub use ownership::Ownership;
 pub use partition_change::{PartitionChange, diff};
-pub use pkey_base::{InvalidPKey, PKeyBase, PKeyRange};
 pub use reconcile_loop::{ReconcilerHandle, SubnetManagerHealth, run_reconciler};
 pub use reconciler::{MembershipState, PartitionReconciler};
 pub use settings::{PartitionSettings, SmPlugin};

@@ -129,7 +129,17 @@ fn unambiguous_mistakes_are_accepted_with_a_warning() {
     let text = wait_network_definition("kube-system", "m04", 30)["spec"]["config"].to_string();
     assert!(text.contains(r#"\"pkey\":\"0x03e8\""#), "{text}");
     objects.apply(&multus_config("m04", json!({}), ib_sriov_spec(json!({"pkey": "0x10"}))).to_string());
-    for wrong in [json!("zz"), json!(0), json!(65536), json!("-1")] {
+    for wrong in [
+        json!("zz"),
+        json!(0),
+        json!(65536),
+        json!("-1"),
+        json!("0x7fff"),
+        json!("0xffff"),
+        json!("32767"),
+        json!(65535),
+        json!("0x8000"),
+    ] {
         let message =
             rejection(&multus_config("m04-wrong", json!({}), ib_sriov_spec(json!({"pkey": wrong}))));
         assert!(message.contains("pkey"), "{message}");

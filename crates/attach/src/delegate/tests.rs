@@ -120,7 +120,8 @@ fn an_ipam_alias_that_is_not_installed_is_reported_with_the_helm_value() {
         find_step_plugins(&step, path).unwrap();
     }
     // The plugin itself reports any other IPAM plugin that is missing.
-    find_step_plugins(&step(serde_json::json!({"type": "plugin", "ipam": {"type": "host-local"}})), path).unwrap();
+    find_step_plugins(&step(serde_json::json!({"type": "plugin", "ipam": {"type": "host-local"}})), path)
+        .unwrap();
     let missing = find_step_plugins(&step(serde_json::json!({"type": "other"})), path).unwrap_err();
     assert!(matches!(missing, Error::NoPlugin { .. }), "{missing}");
 }

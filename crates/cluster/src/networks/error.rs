@@ -1,6 +1,6 @@
 //! Errors in SpiderMultusConfigs and SriovIBNetworks.
 
-use ferroband_model::{Fault, FaultCode, MalformedValue};
+use ferroband_model::{Fault, FaultCode, InvalidPKey, MalformedValue};
 
 /// Why no NetworkAttachmentDefinition can be generated from a SpiderMultusConfig or SriovIBNetwork.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,8 @@ pub enum NetworkSpecError {
     /// The value of the field cannot be parsed.
     #[error("{field}: {source}")]
     InvalidValue { field: &'static str, source: MalformedValue },
+    #[error("{field}: {source}")]
+    InvalidPKey { field: &'static str, source: InvalidPKey },
     #[error("annotation {annotation}: {problem}")]
     InvalidAnnotation { annotation: &'static str, problem: String },
     /// Only objects in system namespaces may have a NetworkAttachmentDefinition in another namespace. The
@@ -58,7 +60,7 @@ impl NetworkSpecError {
             Self::MissingField(field) => format!("set {field}"),
             Self::Unsupported(_) => "use customCNI with cniType custom".to_owned(),
             Self::InvalidJson { field, .. } | Self::InvalidShape { field, .. } => format!("correct {field}"),
-            Self::InvalidValue { field, .. } => format!("correct {field}"),
+            Self::InvalidValue { field, .. } | Self::InvalidPKey { field, .. } => format!("correct {field}"),
             Self::InvalidAnnotation { .. } => "correct the annotation".to_owned(),
             Self::ForbiddenNamespace(_) => {
                 "create the object in one of these namespaces, or remove networkNamespace".to_owned()

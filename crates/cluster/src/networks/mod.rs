@@ -90,7 +90,7 @@ fn pkey_text(
     warnings: &mut Vec<String>,
 ) -> Result<Option<String>, NetworkSpecError> {
     let Some(pkey) =
-        parse_pkey_field(key).map_err(|source| NetworkSpecError::InvalidValue { field, source })?
+        parse_pkey_field(key).map_err(|source| NetworkSpecError::InvalidPKey { field, source })?
     else {
         return Ok(None);
     };

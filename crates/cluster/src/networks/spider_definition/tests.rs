@@ -92,6 +92,14 @@ fn a_pkey_may_be_a_number_or_text() {
     assert!(config(of(json!(1000))).contains(r#""pkey":"0x03e8""#));
     assert!(config(of(json!("1000"))).contains(r#""pkey":"0x03e8""#));
     assert!(config(of(json!("0x10"))).contains(r#""pkey":"0x10""#));
+    assert!(config(of(json!(33768))).contains(r#""pkey":"0x03e8""#));
+    for wrong in [json!("0x7fff"), json!("0xffff"), json!(32767), json!("0x8000")] {
+        let fault = rejection_of(json!({}), of(wrong.clone()));
+        assert!(
+            fault.contains("spec.ibsriov.pkey") && fault.contains("0x0001 to 0x7ffe"),
+            "{wrong}: {fault}"
+        );
+    }
     let fault = rejection_of(json!({}), of(json!("zz")));
     assert!(fault.contains("spec.ibsriov.pkey"), "{fault}");
 }

@@ -1,6 +1,6 @@
-//! P_Keys that users may assign.
+//! P_Keys that users may assign. Every value that a user writes is parsed here.
 
-use ferroband_model::PKey;
+use crate::PKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
@@ -15,17 +15,18 @@ pub struct PKeyBase(u16);
 
 /// A P_Key that users may not assign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "P_Key {text:?} {problem}; valid P_Keys are 0x0001 to 0x7ffe (1 to 32766), \
-     or 0x8001 to 0xfffe with the full-member bit"
-)]
+#[error("P_Key {text:?} {problem}; expected {}", PKeyBase::EXPECTED)]
 pub struct InvalidPKey {
     /// The P_Key as the user wrote it.
     pub text: String,
+    /// Why it is invalid.
     pub problem: &'static str,
 }
 
 impl PKeyBase {
+    /// The P_Keys that users may assign, for messages.
+    pub const EXPECTED: &str =
+        "0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe (32769 to 65534) with the full-member bit";
     /// The lowest P_Key that users may assign.
     pub const FIRST: Self = Self(1);
     /// The highest P_Key that users may assign.
@@ -36,6 +37,7 @@ impl PKeyBase {
         if number == 0 || number >= 0x7fff { None } else { Some(Self(number)) }
     }
 
+    /// The number without the membership bit.
     pub const fn number(self) -> u16 {
         self.0
     }
@@ -67,8 +69,8 @@ impl PKeyBase {
 impl FromStr for PKeyBase {
     type Err = InvalidPKey;
 
-    /// Accepts `0x3e8` and the equivalent `1000`. The hexadecimal form may include the full-member bit, as in
-    /// the kernel's P_Key tables. A decimal number above 32766 is an error.
+    /// Accepts `0x3e8` and the equivalent `1000`. Both forms may include the full-member bit, as in the kernel's
+    /// P_Key tables: `0x83e8` and `33768` are the same P_Key.
     fn from_str(text: &str) -> Result<Self, InvalidPKey> {
         let bad = |problem| InvalidPKey { text: text.to_owned(), problem };
         let trimmed = text.trim();
@@ -81,7 +83,7 @@ impl FromStr for PKeyBase {
         }
         let value = u32::from_str_radix(digits, radix).map_err(|_| bad("is too large"))?;
         let number = match value {
-            0x8001..=0xffff if radix == 16 => value & 0x7fff,
+            0x8001..=0xffff => value & 0x7fff,
             other => other,
         };
         match number {
@@ -124,12 +126,14 @@ impl<'de> Deserialize<'de> for PKeyBase {
 /// The P_Keys that Ferroband manages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PKeyRange {
+    /// First P_Key, inclusive.
     pub first: PKeyBase,
     /// Last P_Key, inclusive.
     pub last: PKeyBase,
 }
 
 impl PKeyRange {
+    /// Whether the range contains the P_Key.
     pub fn contains(self, key: PKeyBase) -> bool {
         (self.first..=self.last).contains(&key)
     }
@@ -168,9 +172,16 @@ mod tests {
 
     #[test]
     fn decimal_and_hexadecimal_are_equivalent() {
-        for value in
-            [json!(1000), json!("1000"), json!("0x3e8"), json!("0X3E8"), json!("0x83e8"), json!(" 1000 ")]
-        {
+        for value in [
+            json!(1000),
+            json!("1000"),
+            json!("0x3e8"),
+            json!("0X3E8"),
+            json!("0x83e8"),
+            json!(" 1000 "),
+            json!(33768),
+            json!("33768"),
+        ] {
             assert_eq!(PKeyBase::from_value(&value).unwrap().unwrap().to_string(), "0x03e8", "{value}");
         }
         assert_eq!(PKeyBase::from_value(&json!("")), Ok(None));
@@ -186,7 +197,8 @@ mod tests {
             json!(32767),
             json!("0x8000"),
             json!(32768),
-            json!(33768),
+            json!(65535),
+            json!("65535"),
             json!("0xffff"),
             json!("0x10005"),
             json!(70000),
