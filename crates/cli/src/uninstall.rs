@@ -62,7 +62,9 @@ impl UninstallCommand {
             println!("stays: {}: {}", kept.path.display(), kept.reason);
         }
         if !done {
-            println!("stays: addresses and partition members of these pods; see `ferroband uninstall --help`");
+            println!(
+                "stays: addresses and partition members of these pods; see `ferroband uninstall --help`"
+            );
         }
         if self.hold {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -36,9 +36,13 @@ fn timed_out() -> Result<(), Error> {
     Err(Error::Timeout { manager: "m".into(), request: "r".into(), timeout: Duration::from_secs(1) })
 }
 
+fn report(members: MembershipTable, stale: bool) -> FabricReport {
+    FabricReport { members, stale, ..FabricReport::default() }
+}
+
 fn list(reconciler: &mut PartitionReconciler, members: &[(u16, u64)]) {
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, table(members), false);
+    reconciler.record_list(mark, &report(table(members), false));
 }
 
 fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionReconciler {
@@ -52,7 +56,7 @@ fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionRecon
 fn nothing_is_sent_before_the_desired_memberships_are_known() {
     let mut reconciler = PartitionReconciler::default();
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, table(&[(5, 1)]), true);
+    reconciler.record_list(mark, &report(table(&[(5, 1)]), true));
     assert!(!reconciler.has_desired());
     // An empty table would remove the members of all pods.
     assert!(reconciler.start_batches(Instant::now(), WHOLE_TABLE).is_empty());
@@ -68,7 +72,7 @@ fn stale_table_is_sent_once_although_no_membership_differs() {
     let now = Instant::now();
     assert!(reconciler.start_batches(now, WHOLE_TABLE).is_empty(), "nothing differs");
     let mark = reconciler.begin_list();
-    reconciler.record_list(mark, table(&[(5, 1)]), true);
+    reconciler.record_list(mark, &report(table(&[(5, 1)]), true));
     let batches = reconciler.start_batches(now, WHOLE_TABLE);
     assert_eq!(batches.len(), 1);
     assert!(batches[0].changes.is_empty());
@@ -106,7 +110,7 @@ fn list_that_began_during_a_batch_does_not_override_its_result() {
     let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
     let mark = reconciler.begin_list();
     reconciler.finish_batch(&batch, &Ok(()), now);
-    reconciler.record_list(mark, MembershipTable::default(), false);
+    reconciler.record_list(mark, &report(MembershipTable::default(), false));
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
 }
 
@@ -118,7 +122,7 @@ fn two_lists_at_once_do_not_override_a_newer_result() {
     let batch = reconciler.start_batches(now, PER_PARTITION).remove(0);
     reconciler.finish_batch(&batch, &Ok(()), now);
     for mark in marks {
-        reconciler.record_list(mark, MembershipTable::default(), false);
+        reconciler.record_list(mark, &report(MembershipTable::default(), false));
         assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
     }
 }

@@ -61,7 +61,7 @@ impl FakeApi {
 
     /// Fails all requests for `path` with `status`.
     pub fn reject(&self, path: &str, status: StatusCode) {
-        self.state.lock().unwrap().rejected.insert(path.to_owned(), status);
+        self.lock().rejected.insert(path.to_owned(), status);
     }
 
     pub fn get_object(&self, path: &str) -> Option<Value> {
@@ -70,7 +70,7 @@ impl FakeApi {
 
     /// Makes the server answer all requests with 503, or stops doing so.
     pub fn set_unavailable(&self, unavailable: bool) {
-        self.state.lock().unwrap().unavailable = unavailable;
+        self.lock().unavailable = unavailable;
     }
 
     /// Lists the requests that were received so far, each as `VERB path`.

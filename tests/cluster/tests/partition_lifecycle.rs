@@ -7,7 +7,7 @@ use ferroband_cluster_tests::tenants::{
     RED, member_guid, partition_member, pod_warnings, tenant_fixture, tenant_pod, wait_not_member,
 };
 use ferroband_cluster_tests::{
-    TestObjects, eventually, holds_for, kubectl, kubectl_get, node_names, run_lab, wait_pod_ready,
+    TestObjects, eventually, ferroband, holds_for, kubectl, kubectl_get, node_names, wait_pod_ready,
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -184,7 +184,7 @@ fn running_member_stays_when_a_partition_is_enforced_later(tenants: &mut TenantF
         messages if messages.contains("removeRunningMembers") => Ok(()),
         messages => Err(messages),
     });
-    let doctor = run_lab(&["ferroband", "--", "doctor", "cluster"]);
+    let doctor = ferroband(&["doctor", "cluster"]);
     assert!(!doctor.ok && doctor.out.contains("Partition later"), "{doctor:?}");
     objects.apply(&tenant_pod("default", "newcomer", node, "red"));
     eventually("a new pod is refused", 60, || match pod_warnings("default", "newcomer") {

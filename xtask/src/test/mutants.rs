@@ -5,11 +5,11 @@
 
 use super::cargo::unprivileged_tests;
 use super::tally::Tally;
-use crate::cache;
-use crate::command::{command, tail};
-use crate::progress::ProgressStep;
-use crate::tools;
 use anyhow::{Context, Result, bail};
+use ferroband_lab::cache;
+use ferroband_lab::command::{command, tail};
+use ferroband_lab::progress::ProgressStep;
+use ferroband_lab::tools;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,9 +1,9 @@
 //! `ferroband doctor`: finds problems and suggests fixes.
 //!
 //! ```text
-//! API server ──▶ CRDs ──▶ crds ───────────────────────────────────────────────────────────────────────────┐
+//! API server ──▶ CRDs ──▶ crds ────────────────────────────────────────────────────────────────────────────┐
 //!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, aliases, replaced_systems ┤
-//! this node's files, sockets, hardware ──▶ node ───────────────────────────────────────────────────────────┴──▶ findings
+//! this node's files, sockets, hardware ──▶ node ────────────────────────────────────────────────────────────┴──▶ findings
 //! ```
 
 mod aliases;

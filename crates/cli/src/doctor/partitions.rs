@@ -169,7 +169,11 @@ mod tests {
 
     #[test]
     fn several_partition_objects_with_one_pkey_are_a_problem() {
-        let found = findings(&[], json!({}), &[partition("a", "True", "AllAdmitted"), partition("b", "True", "AllAdmitted")]);
+        let found = findings(
+            &[],
+            json!({}),
+            &[partition("a", "True", "AllAdmitted"), partition("b", "True", "AllAdmitted")],
+        );
         assert_eq!((found.len(), found[0].verdict), (1, Wrong));
         assert!(found[0].seen.contains("a, b"), "{found:?}");
     }

@@ -18,11 +18,10 @@ use ferroband_partition::{
     NoopSubnetManager, ReconcilerHandle, SubnetManager, SubnetManagerHealth, run_reconciler,
 };
 use kube::{
-    Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
     runtime::events::EventType,
 };
-use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

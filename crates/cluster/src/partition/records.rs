@@ -90,7 +90,7 @@ mod tests {
         let object = Arc::new(NodePartitions::new("n1", NodePartitionsSpec::default()));
         let mut written = PartitionRecords::default();
         written.set_status("n1", &status(&[text, "nonsense"]));
-        let records = PartitionRecords::read(&[object.clone()], &written);
+        let records = PartitionRecords::read(std::slice::from_ref(&object), &written);
         assert_eq!(records.placed["n1"], BTreeSet::from([member]));
         // The removal is confirmed.
         written.set_status("n1", &status(&[]));

@@ -242,7 +242,7 @@ fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
     let (port, key) = ("b8:59:9f:03:00:a1:b2:c4", "0x5".parse().unwrap());
     let guid = parse_guid(port).unwrap();
     let shared = NodeMember { shared: true, ..member("0x0005", port, "a") };
-    let nodes = [node("n1", &[], vec![("c.net1", shared.clone())])];
+    let nodes = [node("n1", &[], vec![("c.net1", shared)])];
     let observed = MembershipTable::from_iter([(key, guid, Membership::Full)]);
     let desired = desired_with(&nodes, &[], &observed);
     assert_eq!(desired.table.get(key, guid), Some(Membership::Full), "the pod may use it");
@@ -287,7 +287,7 @@ fn accepted(object: &Arc<NodePartitions>, desired: &DesiredMemberships) -> Arc<N
 fn a_partition_that_is_enforced_later_keeps_running_members_and_refuses_new_ones() {
     let other = "02:00:00:00:00:00:00:02";
     let running = node("n1", &[GUID, other], vec![("c.net1", member("0x03e8", GUID, "evil"))]);
-    let running = accepted(&running, &desired_for(&[running.clone()], &[]));
+    let running = accepted(&running, &desired_for(std::slice::from_ref(&running), &[]));
     let enforced = [partition("0x3e8", &["good"], PartitionMode::Enforce)];
     let mut later = (*running).clone();
     later.spec.members.insert("d.net1".into(), member("0x03e8", other, "evil"));
@@ -303,7 +303,7 @@ fn a_partition_that_is_enforced_later_keeps_running_members_and_refuses_new_ones
     // The administrator confirms the removal.
     let mut confirmed = (*enforced[0]).clone();
     confirmed.spec.remove_running_members = true;
-    let desired = desired_for(&[running.clone()], &[Arc::new(confirmed)]);
+    let desired = desired_for(std::slice::from_ref(&running), &[Arc::new(confirmed)]);
     assert!(desired.table.is_empty());
     assert_eq!(desired.not_admitted[&at("c.net1")].treatment, NotAdmittedTreatment::Refused);
     // A second object with the same P_Key is a mistake that must not stop running pods either.
