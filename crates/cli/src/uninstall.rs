@@ -1,6 +1,8 @@
 //! `ferroband uninstall`: removes Ferroband from this node or from all nodes.
 
 mod all_nodes;
+mod cluster_cleanup;
+mod kept_objects;
 
 use clap::Args;
 use ferroband_kernel::Root;

@@ -1,11 +1,16 @@
 //! Uninstalling Ferroband from nodes with pods: they keep running, and deleting the last one cleans up.
 
-use ferroband_cluster_tests::inspect::{first_ipv4, leftover_state, pod_interface};
+use ferroband_cluster_tests::inspect::{block_entries, first_ipv4, leftover_state, pod_interface};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, exec_on, kubectl, network_definition, node_names,
-    pod_with_networks as pod, start_own_lab,
+    TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, network_definition, node_names,
+    pod_with_networks as pod, run_lab, start_own_lab,
 };
 use serde_json::json;
+
+/// Lists Ferroband's files on a node, except those of simulated hardware and of adapters that policies configured.
+const LIST_FILES: &str = "find /var/lib/ferroband /run/ferroband -mindepth 1 \
+    -not -path '/var/lib/ferroband/sim*' -not -path '/var/lib/ferroband/configure*' \
+    -not -name 'simulation.*' 2>/dev/null; ls -d /var/lib/kubelet/device-plugins/ferroband-* 2>/dev/null; true";
 
 #[test]
 fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
@@ -28,6 +33,7 @@ fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
     let output = kubectl(&["exec", "-n", "ferroband-system", daemon.trim(), "--", "ferroband", "uninstall"])
         .stdout_or_panic();
     assert!(output.contains("removed when the last of them is deleted"), "{output}");
+    assert!(output.contains("stays: addresses and partition members"), "{output}");
     kubectl(&["delete", "daemonset", "ferroband-node", "-n", "ferroband-system", "--wait", "--timeout=90s"])
         .stdout_or_panic();
 
@@ -52,5 +58,25 @@ fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
     kubectl(&["delete", "pod", "after", "--wait", "--timeout=60s"]).stdout_or_panic();
     objects.apply(&pod("bare", &node, ""));
     objects.wait_ready("bare", 120);
+
+    // Only the simulated hardware is left on the node.
+    eventually("no state, socket or lock left", 60, || {
+        let left = exec_on(&node, LIST_FILES).stdout_or_panic();
+        if left.trim().is_empty() { Ok(()) } else { Err(left) }
+    });
+    // Nobody released the addresses of the deleted pods. The command removes them from the API server, with the rest.
+    let output = run_lab(&["ferroband", "--", "uninstall", "--all-nodes"]).stdout_or_panic();
+    assert!(output.contains("removed:") && output.contains("stays: CRDs"), "{output}");
+    assert_eq!(block_entries(), [], "{output}");
+    for kind in ["addressblocks", "nodepartitions", "fabrics", "subnetmanagerhosts"] {
+        let found = kubectl(&["get", &format!("{kind}.ferroband.io"), "-o", "name"]).stdout_or_panic();
+        assert_eq!(found.trim(), "", "{kind}: {output}");
+    }
+    let object = kubectl_get(&["node", &node]);
+    assert!(object["metadata"]["labels"]["ferroband.io/simulated"].is_null(), "{object}");
+    let conditions = object["status"]["conditions"].to_string();
+    assert!(!conditions.contains("Ferroband"), "{conditions}");
+    let daemons = kubectl(&["get", "pods", "-n", "ferroband-system", "-o", "name"]).stdout_or_panic();
+    assert_eq!(daemons.trim(), "", "the cluster daemon is stopped");
     objects.leave_to_lab_teardown();
 }

@@ -1,5 +1,7 @@
-//! `ferroband uninstall --all-nodes`: patches the DaemonSet so that every node daemon is replaced by an uninstall pod.
+//! `ferroband uninstall --all-nodes`: patches the DaemonSet so that every node daemon is replaced by an uninstall pod,
+//! and then cleans up the API server.
 
+use super::cluster_cleanup::clean_cluster;
 use anyhow::{Context, bail};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{
@@ -15,20 +17,43 @@ use tokio::time::{Instant, sleep};
 
 const DAEMONSET_NAME: &str = "ferroband-node";
 
-/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits up to `timeout` until
-/// these pods are ready. Then prints on how many nodes this succeeded. Returns no error if some nodes are not
-/// done, for example because they are unreachable.
+/// Removes Ferroband from all nodes and then from the API server, and prints what was removed and what stays. Returns
+/// no error if some nodes are not done, for example because they are unreachable. The objects stay in this case,
+/// because the daemons of these nodes may still use them.
 pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
     let client =
         Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
-    let api: Api<DaemonSet> = Api::namespaced(client, namespace);
+    if !replace_node_daemons(&client, namespace, timeout).await? {
+        writeln!(
+            stdout(),
+            "stays: all objects of Ferroband; run this command again when all nodes are reachable"
+        )?;
+        return Ok(());
+    }
+    let report = clean_cluster(&client, namespace, timeout).await;
+    for line in &report.removed {
+        writeln!(stdout(), "removed: {line}")?;
+    }
+    for line in &report.stays {
+        writeln!(stdout(), "stays: {line}")?;
+    }
+    Ok(())
+}
+
+/// Replaces the node daemons by pods that run `ferroband uninstall --hold`, and waits up to `timeout` until
+/// these pods are ready. Returns whether they are ready on all nodes.
+async fn replace_node_daemons(client: &Client, namespace: &str, timeout: Duration) -> anyhow::Result<bool> {
+    let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
     let Some(current) = api
         .get_opt(DAEMONSET_NAME)
         .await
         .with_context(|| format!("cannot read DaemonSet {DAEMONSET_NAME}"))?
     else {
-        writeln!(stdout(), "no DaemonSet {DAEMONSET_NAME} in namespace {namespace}: nothing to uninstall")?;
-        return Ok(());
+        writeln!(
+            stdout(),
+            "no DaemonSet {DAEMONSET_NAME} in namespace {namespace}: no node to uninstall from"
+        )?;
+        return Ok(true);
     };
     let patch = uninstall_patch(&current)?;
     let patched = api.patch(DAEMONSET_NAME, &PatchParams::default(), &Patch::Strategic(&patch)).await;
@@ -43,7 +68,7 @@ pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::
         let (done, all) = progress(&daemonset, generation);
         if done == all || Instant::now() > until {
             writeln!(stdout(), "uninstalled on {done} of {all} nodes")?;
-            return Ok(());
+            return Ok(done == all);
         }
         sleep(Duration::from_millis(500)).await;
     }

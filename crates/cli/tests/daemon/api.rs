@@ -214,12 +214,26 @@ impl FakeApiServerState {
                     (200, self.store(path.to_owned(), object))
                 }
             },
+            "PATCH" if path.contains("/deployments/") && !self.objects.contains_key(path) => {
+                failure(404, "NotFound")
+            }
             "PATCH" => (200, json!({"metadata": {"name": "patched"}})),
+            "DELETE" => match self.objects.remove(path) {
+                Some(object) => (200, object),
+                None => failure(404, "NotFound"),
+            },
             _ => match self.objects.get(path) {
                 Some(object) => (200, object.clone()),
-                None if ["/pods", "/nodes", "/addressblocks", "/network-attachment-definitions"]
-                    .iter()
-                    .any(|collection| path.ends_with(collection)) =>
+                None if [
+                    "/pods",
+                    "/nodes",
+                    "/addressblocks",
+                    "/network-attachment-definitions",
+                    "/nodepartitions",
+                    "/fabrics",
+                ]
+                .iter()
+                .any(|collection| path.ends_with(collection)) =>
                 {
                     let items: Vec<_> = self.list(path).cloned().collect();
                     let metadata = json!({"resourceVersion": self.version.to_string()});

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod api;
+mod uninstall;
 
 use api::FakeApiServer;
 use ferroband_attach::{

@@ -1,0 +1,167 @@
+//! Removes what Ferroband wrote to the API server, after it was removed from all nodes.
+//!
+//! ```text
+//! cluster daemon ── scaled to 0, so that it neither writes its objects again nor removes records of other systems
+//! nodes          ── label ferroband.io/simulated, conditions Ferroband*
+//! own objects    ── deleted, unless they describe a running pod or hardware that keeps its configuration
+//! ```
+
+use super::kept_objects::{keep_address_block, keep_guid_block, keep_node_partitions, keep_node_state};
+use anyhow::Context;
+use ferroband_api::ferroband::{AddressBlock, Fabric, GuidBlock, NodePartitions, SubnetManagerHost};
+use ferroband_api::sriov::SriovNetworkNodeState;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const DEPLOYMENT_NAME: &str = "ferroband-cluster";
+/// Maximum time to wait until the cluster daemon has stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Label of a node with simulated hardware.
+const SIMULATED_LABEL: &str = "ferroband.io/simulated";
+
+/// What was removed, and what stays with the reason. Each text is one line of the command's output.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct CleanupReport {
+    pub removed: Vec<String>,
+    pub stays: Vec<String>,
+}
+
+/// Removes labels, conditions and objects. A failure is reported as something that stays, and the others go on. Waits
+/// up to `timeout` until the cluster daemon has stopped, but not longer than a minute.
+pub async fn clean_cluster(client: &Client, namespace: &str, timeout: Duration) -> CleanupReport {
+    let mut report = CleanupReport::default();
+    if let Err(error) = stop_cluster_daemon(client, namespace, timeout.min(STOP_TIMEOUT)).await {
+        // A running leader would write its objects again.
+        report.stays.push(format!("all objects of Ferroband: {error:#}; run this command again"));
+        return report;
+    }
+    report.clean_nodes(client).await;
+    let pods = match Api::<Pod>::all(client.clone()).list_metadata(&ListParams::default()).await {
+        Ok(list) => list.items.iter().filter_map(ResourceExt::uid).collect::<BTreeSet<_>>(),
+        Err(error) => {
+            report.stays.push(format!("objects of Ferroband: cannot list pods: {error}"));
+            return report;
+        }
+    };
+    report.delete::<AddressBlock>(Api::all(client.clone()), |block| keep_address_block(block, &pods)).await;
+    report.delete::<NodePartitions>(Api::all(client.clone()), keep_node_partitions).await;
+    report.delete::<GuidBlock>(Api::all(client.clone()), keep_guid_block).await;
+    report.delete::<SubnetManagerHost>(Api::all(client.clone()), |_| None).await;
+    report.delete::<Fabric>(Api::all(client.clone()), |_| None).await;
+    report.delete::<SriovNetworkNodeState>(Api::namespaced(client.clone(), namespace), keep_node_state).await;
+    report.stays.push(
+        "CRDs and the objects that users wrote: deleting a CRD deletes all its objects, also those of other projects"
+            .to_owned(),
+    );
+    report
+}
+
+/// Scales the Deployment to 0 and waits until its pods are gone.
+async fn stop_cluster_daemon(client: &Client, namespace: &str, timeout: Duration) -> anyhow::Result<()> {
+    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+    let none = json!({"spec": {"replicas": 0}});
+    match api.patch(DEPLOYMENT_NAME, &PatchParams::default(), &Patch::Merge(&none)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        patched => patched.with_context(|| format!("cannot scale Deployment {DEPLOYMENT_NAME} to 0"))?,
+    };
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let own =
+        ListParams::default().labels("app.kubernetes.io/name=ferroband,app.kubernetes.io/component=cluster");
+    let until = Instant::now() + timeout;
+    loop {
+        let running = pods.list_metadata(&own).await.context("cannot list the cluster daemon's pods")?.items;
+        let Some(pod) = running.first() else { return Ok(()) };
+        anyhow::ensure!(Instant::now() < until, "the cluster daemon's pod {} does not stop", pod.name_any());
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+impl CleanupReport {
+    async fn clean_nodes(&mut self, client: &Client) {
+        let api: Api<Node> = Api::all(client.clone());
+        let nodes = match api.list(&ListParams::default()).await {
+            Ok(list) => list.items,
+            Err(error) => {
+                self.stays.push(format!("labels and conditions of nodes: {error}"));
+                return;
+            }
+        };
+        let mut cleaned = 0;
+        for node in nodes {
+            match clean_node(&api, &node).await {
+                Ok(changed) => cleaned += usize::from(changed),
+                Err(error) => {
+                    self.stays.push(format!("label or conditions of node {}: {error}", node.name_any()));
+                }
+            }
+        }
+        if cleaned > 0 {
+            self.removed.push(format!("label and conditions of {cleaned} nodes"));
+        }
+    }
+
+    /// Deletes all objects of `api` for which `keep` returns no reason to stay.
+    async fn delete<K>(&mut self, api: Api<K>, keep: impl Fn(&K) -> Option<String>)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let kind = K::kind(&());
+        let objects = match api.list(&ListParams::default()).await {
+            Ok(list) => list.items,
+            // The CRD is not installed.
+            Err(kube::Error::Api(status)) if status.code == 404 => return,
+            Err(error) => {
+                self.stays.push(format!("{kind} objects: {error}"));
+                return;
+            }
+        };
+        let mut deleted = 0;
+        for object in objects {
+            let name = object.name_any();
+            if let Some(reason) = keep(&object) {
+                self.stays.push(format!("{kind} {name}: {reason}"));
+                continue;
+            }
+            // Only what was examined is deleted. If another client changed the object, it stays.
+            let preconditions =
+                Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match api.delete(&name, &params).await {
+                Ok(_) => deleted += 1,
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => self.stays.push(format!("{kind} {name}: {error}")),
+            }
+        }
+        if deleted > 0 {
+            self.removed.push(format!("{deleted} {kind} objects"));
+        }
+    }
+}
+
+/// Removes the label and the conditions of Ferroband from the node. Returns whether it had any.
+async fn clean_node(api: &Api<Node>, node: &Node) -> kube::Result<bool> {
+    let (name, params) = (node.name_any(), PatchParams::default());
+    let labelled = node.labels().contains_key(SIMULATED_LABEL);
+    if labelled {
+        let patch = json!({"metadata": {"labels": {SIMULATED_LABEL: null}}});
+        api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+    }
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let own: Vec<Value> = conditions
+        .filter(|condition| condition.type_.starts_with("Ferroband"))
+        .map(|condition| json!({"$patch": "delete", "type": condition.type_}))
+        .collect();
+    if !own.is_empty() {
+        let patch = json!({"status": {"conditions": own}});
+        api.patch_status(&name, &params, &Patch::Strategic(&patch)).await?;
+    }
+    Ok(labelled || !own.is_empty())
+}
