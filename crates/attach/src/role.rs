@@ -115,6 +115,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_plugin_type_has_one_place_in_a_call() {
+        let places = |plugin_type: PluginType| {
+            let places = [
+                plugin_type.is_meta(),
+                plugin_type.is_interface(),
+                plugin_type.is_chained(),
+                plugin_type.is_ipam(),
+            ];
+            places.map(u8::from)
+        };
+        for (plugin_type, expected) in [
+            (PluginType::Ferroband, [1, 0, 0, 0]),
+            (PluginType::Ipoib, [0, 1, 0, 0]),
+            (PluginType::IbSriov, [0, 1, 0, 0]),
+            (PluginType::Rdma, [0, 0, 1, 0]),
+            (PluginType::Coordinator, [0, 0, 1, 0]),
+            (PluginType::Whereabouts, [0, 0, 0, 1]),
+            (PluginType::Spiderpool, [0, 0, 0, 1]),
+        ] {
+            assert_eq!(places(plugin_type), expected, "{plugin_type}");
+        }
+    }
+
+    #[test]
     fn argv0_selects_the_plugin_type() {
         let plugin_type = |program: &str| PluginType::from_program(Path::new(program));
         assert_eq!(plugin_type("/opt/cni/bin/ipoib"), Some(PluginType::Ipoib));

@@ -120,12 +120,45 @@ mod tests {
     }
 
     #[test]
+    fn every_mode_is_parsed() {
+        for (text, mode) in [
+            ("", CoordinatorMode::Auto),
+            ("auto", CoordinatorMode::Auto),
+            ("underlay", CoordinatorMode::Underlay),
+            ("overlay", CoordinatorMode::Overlay),
+            ("disable", CoordinatorMode::Disabled),
+            ("disabled", CoordinatorMode::Disabled),
+        ] {
+            assert_eq!(step(json!({"mode": text})).unwrap().mode, mode, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_parsed_and_empty_ones_count_as_absent() {
+        let empty = step(json!({"podDefaultRouteNIC": "", "vethLinkAddress": "", "txQueueLen": 0,
+            "tunePodRoutes": false, "podRPFilter": 0}))
+        .unwrap();
+        assert_eq!((empty.default_route, empty.veth_address, empty.tx_queue_len), (None, None, None));
+        assert_eq!((empty.tune_routes, empty.rp_filter), (false, Some(0)));
+        let full =
+            step(json!({"podDefaultRouteNIC": "net1", "vethLinkAddress": "169.254.200.1", "txQueueLen": 1,
+            "hostRuleTable": 1, "vethMTU": 1, "podRPFilter": 2}))
+            .unwrap();
+        assert_eq!(full.default_route.as_deref(), Some("net1"));
+        assert_eq!(full.veth_address, Some([169, 254, 200, 1].into()));
+        assert_eq!((full.tx_queue_len, full.host_rule_table, full.veth_mtu), (Some(1), 1, 1));
+        assert_eq!(full.rp_filter, Some(2));
+    }
+
+    #[test]
     fn invalid_values_are_rejected() {
         for config in [
             json!({"mode": "sideways"}),
             json!({"serviceCIDR": "10.0.0.0/8"}),
             json!({"serviceCIDR": ["ten"]}),
             json!({"hostRuleTable": 0}),
+            json!({"hostRuleTable": -1}),
+            json!({"vethMTU": 0}),
             json!({"vethMTU": -1}),
             json!({"txQueueLen": -1}),
             json!({"podRPFilter": 3}),

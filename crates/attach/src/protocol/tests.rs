@@ -132,3 +132,16 @@ fn errors_are_printed_in_the_specified_format() {
     let text = format!("{}; {}", reply["msg"].as_str().unwrap(), reply["details"].as_str().unwrap());
     assert_eq!(text, error.fault().to_string());
 }
+
+#[test]
+fn missing_and_empty_container_ids_are_different_errors() {
+    let empty = read(&with("ADD", "CNI_CONTAINERID", ""), VALID_CONFIG);
+    assert!(matches!(empty, Err(Error::EmptyContainer)), "{empty:?}");
+    let mut without = variables("ADD");
+    without.0.remove("CNI_CONTAINERID");
+    let missing = read(&without, VALID_CONFIG);
+    assert!(
+        matches!(&missing, Err(Error::MissingVariables { names, .. }) if *names == ["CNI_CONTAINERID"]),
+        "{missing:?}"
+    );
+}

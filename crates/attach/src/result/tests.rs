@@ -130,3 +130,14 @@ fn the_printed_form_equals_libcnis() {
         "{\n    \"cniVersion\": \"1.0.0\",\n    \"interfaces\": [\n        {\n            \"name\": \"\"\n        }\n    ]\n}"
     );
 }
+
+#[test]
+fn empty_dns_settings_are_not_written() {
+    let value = json!({"cniVersion": "1.1.0", "ips": [{"address": "10.0.0.1/24"}],
+        "dns": {"nameservers": [], "domain": "", "search": null, "options": ["ndots:5"], "x": 0}});
+    let result = CniResult::read(&value, CniVersion::NEWEST).unwrap();
+    for version in [CniVersion::V0_2_0, CniVersion::V0_4_0, CniVersion::V1_1_0] {
+        let written = result.write(version).unwrap();
+        assert_eq!(written["dns"], json!({"options": ["ndots:5"], "x": 0}), "{version}");
+    }
+}
