@@ -27,6 +27,16 @@ fn subnet_range_excludes_first_and_last_address() {
     offers("0.0.0.0/0", None, None, "0.0.0.1", "255.255.255.254");
 }
 
+#[test]
+fn first_and_last_usable_address_are_valid_limits() {
+    let warnings = offers("10.0.0.0/24", Some("10.0.0.1"), Some("10.0.0.254"), "10.0.0.1", "10.0.0.254");
+    assert_eq!(warnings, []);
+    let warnings = offers("10.0.0.0/24", Some("10.0.0.9"), Some("10.0.0.9"), "10.0.0.9", "10.0.0.9");
+    assert_eq!(warnings, []);
+    let warnings = offers("10.0.0.0/24", None, Some("10.0.0.255"), "10.0.0.1", "10.0.0.254");
+    assert_eq!(warnings.len(), 1, "the broadcast address");
+}
+
 // Case: ipam W16
 #[test]
 fn leading_zeros_are_decimal() {

@@ -94,3 +94,16 @@ fn result_that_is_no_object_is_an_error() {
         assert!(to_prev_result(&result, CniVersion::V1_1_0).is_err(), "{result}");
     }
 }
+
+#[test]
+fn foreign_attachment_has_the_fields_of_its_configuration() {
+    for (default, disabled) in [(true, true), (false, false)] {
+        let config =
+            json!({"cniVersion": "0.4.0", "name": "cbr0", "type": "bridge", "disableCheck": disabled});
+        let parsed = parse_foreign(config.as_object().unwrap(), "eth1", default).unwrap();
+        assert_eq!((parsed.network.as_str(), parsed.name.as_str()), ("cbr0", "cbr0"));
+        assert_eq!((parsed.cni_version.as_str(), parsed.ifname.as_str()), ("0.4.0", "eth1"));
+        assert_eq!((parsed.default, parsed.unchecked, parsed.steps.len()), (default, disabled, 1));
+        assert_eq!(parsed.steps[0].kind, StepKind::Foreign);
+    }
+}

@@ -95,6 +95,14 @@ fn device_id_is_required_and_must_be_a_pci_address() {
 }
 
 #[test]
+fn mtu_is_set_only_if_positive() {
+    for (mtu, expected) in [(-1, None), (0, None), (1, Some(1)), (4092, Some(4092))] {
+        assert_eq!(step(json!({"mtu": mtu})).unwrap().mtu, expected, "{mtu}");
+    }
+    assert!(matches!(step(json!({"mtu": 1_i64 << 32})), Err(Error::Field { .. })));
+}
+
+#[test]
 fn missing_rdma_isolation_differs_from_false() {
     assert_eq!(step(json!({})).unwrap().isolation, None);
     assert_eq!(step(json!({"rdmaIsolation": null})).unwrap().isolation, None);
