@@ -191,7 +191,7 @@ fn running_member_stays_when_a_partition_is_enforced_later(tenants: &mut TenantF
         messages if messages.contains("may not use partition") => Ok(()),
         messages => Err(messages),
     });
-    assert_eq!(fabric.members(RED), [guid.clone()], "the running pod is still a member");
+    assert_eq!(fabric.members(RED), std::slice::from_ref(&guid), "the running pod is still a member");
     assert_eq!(membership_changes(fabric, &guid).last(), Some(&true), "and was all the time");
     // The administrator confirms the removal.
     partition["spec"]["removeRunningMembers"] = json!(true);

@@ -17,6 +17,7 @@ use ferroband_daemon::{api_call::with_timeout, tasks::TaskSet};
 use ferroband_partition::{
     NoopSubnetManager, ReconcilerHandle, SubnetManager, SubnetManagerHealth, run_reconciler,
 };
+use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -28,6 +29,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Number of statuses that are written at the same time before members are added.
+const MAX_PARALLEL_WRITES: usize = 16;
 /// Maximum number of members about which one pass publishes events.
 const MAX_EVENTS_PER_PASS: usize = 50;
 
@@ -112,7 +115,7 @@ impl PartitionController {
         records: &PartitionRecords,
         managed: bool,
     ) -> Result<BTreeMap<String, NodePartitionsStatus>, Error> {
-        let mut written = BTreeMap::new();
+        let mut written: BTreeMap<String, NodePartitionsStatus> = BTreeMap::new();
         for object in objects {
             let node = object.name_any();
             let recorded = records.placed.get(&node);
@@ -123,10 +126,14 @@ impl PartitionController {
             let mut status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
             // The reconciler does not have the new desired memberships yet, so nothing is dropped from the record.
             status.placed = desired.placed.get(&node).into_iter().flatten().map(format_member).collect();
-            self.patch_node_status(&node, &status).await?;
             written.insert(node, status);
         }
-        Ok(written)
+        let writes = written.into_iter().map(|(node, status)| async move {
+            self.patch_node_status(&node, &status).await?;
+            Ok((node, status))
+        });
+        // No new member is added before all are recorded, so the writes do not wait for each other.
+        stream::iter(writes).buffer_unordered(MAX_PARALLEL_WRITES).try_collect().await
     }
 
     /// Deletes the SubnetManagerHosts of nodes that should no longer run opensm. The node daemons then stop opensm.
