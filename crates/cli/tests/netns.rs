@@ -10,7 +10,7 @@ mod api;
 mod device_plugin;
 
 use api::FakeApiServer;
-use ferroband_attach::{CniContext, CniEnvironment, PluginType, run, serve_call};
+use ferroband_attach::{CniContext, CniEnvironment, POD_ANNOTATIONS_CAPABILITY, PluginType, run, serve_call};
 use ferroband_kernel::Root;
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
@@ -128,6 +128,9 @@ impl CliNodeFixture {
         let mut config = list["plugins"][0].clone();
         config["cniVersion"] = list["cniVersion"].clone();
         config["name"] = list["name"].clone();
+        // A runtime passes what the configuration has a capability for.
+        assert_eq!(config["capabilities"][POD_ANNOTATIONS_CAPABILITY], true);
+        config["runtimeConfig"] = json!({POD_ANNOTATIONS_CAPABILITY: pod_annotations(sandbox.pod)});
         let pod = sandbox.pod;
         let arguments =
             format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={pod};K8S_POD_UID=uid-{pod}");
@@ -155,8 +158,17 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn put_pod(server: &FakeApiServer, name: &str, networks: &str) {
-    let annotations = json!({"k8s.v1.cni.cncf.io/networks": networks});
+/// The annotations of the test's pods. The pod `plain` requests no network.
+fn pod_annotations(pod: &str) -> Value {
+    match pod {
+        "plain" => json!({"kubernetes.io/config.source": "api"}),
+        "lost" => json!({"k8s.v1.cni.cncf.io/networks": "elsewhere"}),
+        _ => json!({"k8s.v1.cni.cncf.io/networks": "jarvice-ipoib"}),
+    }
+}
+
+fn put_pod(server: &FakeApiServer, name: &str) {
+    let annotations = pod_annotations(name);
     let metadata = json!({"name": name, "namespace": "default", "uid": format!("uid-{name}"), "annotations": annotations});
     server.put("/api/v1/pods", json!({"metadata": metadata}));
 }
@@ -179,10 +191,9 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     let server = FakeApiServer::reserve().start();
     put_network(&server, "jarvice-ipoib", "ib0");
     put_network(&server, "elsewhere", "ib7");
-    for name in ["a", "b"] {
-        put_pod(&server, name, "jarvice-ipoib");
+    for name in ["a", "b", "lost", "plain"] {
+        put_pod(&server, name);
     }
-    put_pod(&server, "lost", "elsewhere");
     let node = CliNodeFixture::new();
     let daemon = node.start_daemon(&server);
     // The daemon sets this label when it registers the node. Then the node can reserve an address block.
@@ -221,7 +232,14 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     assert_eq!(node.call_cni("DEL", &b).0, 0);
     assert_eq!((a.addresses(), b.addresses()), (vec![], vec![]));
     assert_eq!(server.get(&block).unwrap()["spec"]["used"], 1, "the release is pending");
+    // A pod without networks starts while the daemon is down, and gets its status after the restart.
+    let plain = CliSandbox::new("plain");
+    let (started, result) = node.call_cni("ADD", &plain);
+    assert_eq!((started, &result["ips"][0]["address"]), (0, &json!("10.1.0.5/24")), "{result}");
+    assert!(!server.calls().contains(&status("plain")));
     let _daemon = node.start_daemon(&server);
+    wait_until("the plain pod's status", || server.calls().contains(&status("plain")));
+    assert_eq!(node.call_cni("DEL", &plain).0, 0);
     wait_until("the release", || server.get(&block).unwrap()["spec"]["used"] == 0);
     let entries = |folder: &str| fs::read_dir(node.root.state(folder)).unwrap().count();
     wait_until("the pending release", || entries("owed") == 0);
