@@ -86,45 +86,37 @@ mod tests {
         assert!(!HANDLES_REQUEST.get());
     }
 
-    /// Runs an ignored test of this file in a process of its own and returns the signal that ended it and its output.
-    fn run_in_process(test: &str) -> (Option<i32>, String) {
-        let name = format!("request_panic::tests::{test}");
-        let arguments = ["--exact", &name, "--ignored", "--nocapture"];
-        let output = Command::new(std::env::current_exe().unwrap()).args(arguments).output().unwrap();
-        let text =
-            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        (output.status.signal(), text)
+    /// Set in the process that the test below starts: where that process panics after a panic of a request.
+    const PLACE_VARIABLE: &str = "FERROBAND_TEST_PANIC_PLACE";
+
+    fn panic_at(place: &str) {
+        abort_on_panic();
+        catch_panic::<()>(|| panic!("in the request")).unwrap_err();
+        println!("survived the request");
+        match place {
+            "task" => {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                let _ = runtime.block_on(runtime.spawn(async { panic!("in a task") }));
+            }
+            _ => drop(std::thread::spawn(|| panic!("in a thread")).join()),
+        }
+        println!("survived the {place}");
     }
 
     #[test]
     fn a_panic_outside_of_requests_ends_the_process() {
-        for test in ["panic_in_a_task", "panic_in_a_thread"] {
-            let (signal, output) = run_in_process(test);
-            assert_eq!(signal, Some(SIGABRT), "{test}: {output}");
-            assert!(
-                output.contains("survived the request") && !output.contains("survived the task"),
-                "{output}"
-            );
+        if let Ok(place) = std::env::var(PLACE_VARIABLE) {
+            return panic_at(&place);
         }
-    }
-
-    #[tokio::test]
-    #[ignore = "ends its process; run by a_panic_outside_of_requests_ends_the_process"]
-    async fn panic_in_a_task() {
-        abort_on_panic();
-        catch_panic_async::<()>(async { panic!("in the request") }).await.unwrap_err();
-        println!("survived the request");
-        let _ = tokio::spawn(async { panic!("in a task") }).await;
-        println!("survived the task");
-    }
-
-    #[test]
-    #[ignore = "ends its process; run by a_panic_outside_of_requests_ends_the_process"]
-    fn panic_in_a_thread() {
-        abort_on_panic();
-        catch_panic::<()>(|| panic!("in the request")).unwrap_err();
-        println!("survived the request");
-        let _ = std::thread::spawn(|| panic!("in a thread")).join();
-        println!("survived the task");
+        let name = "request_panic::tests::a_panic_outside_of_requests_ends_the_process";
+        for place in ["task", "thread"] {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            let output =
+                child.args(["--exact", name, "--nocapture"]).env(PLACE_VARIABLE, place).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.signal(), Some(SIGABRT), "{place}: {text}");
+            assert!(text.contains("survived the request"), "{text}");
+            assert!(!text.contains(&format!("survived the {place}")), "{text}");
+        }
     }
 }

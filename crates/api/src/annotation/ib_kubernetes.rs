@@ -9,6 +9,7 @@
 
 use super::NetworkSelection;
 use crate::Error;
+use ferroband_model::config_object::{get_key, remove_key, set_key};
 use serde_json::{Map, Value, json};
 
 /// The `cni-args` key that marks a network as configured.
@@ -93,13 +94,13 @@ fn apply_mark(element: &mut Map<String, Value>, mark: &IbKubernetesMark) {
         if !is_requested(element.get("infiniband-guid")) {
             element.insert("infiniband-guid".to_owned(), json!(mark.guid));
         }
-        args.remove("guid");
-    } else if !is_requested(args.get("guid")) {
-        args.insert("guid".to_owned(), json!(mark.guid));
+        remove_key(&mut args, "guid");
+    } else if !is_requested(get_key(&args, "guid")) {
+        set_key(&mut args, "guid", json!(mark.guid));
     }
     args.insert(CONFIGURED_KEY.to_owned(), json!("configured"));
     // The value must be a string: ib-sriov-cni cannot parse other types.
-    args.insert("pkey".to_owned(), json!(mark.pkey));
+    set_key(&mut args, "pkey", json!(mark.pkey));
     element.insert("cni-args".to_owned(), Value::Object(args));
 }
 
