@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use ferroband_api::annotation::RESOURCE_NAME;
-use ferroband_api::cncf::NetworkAttachmentDefinition;
+use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
 use ferroband_api::ferroband::AddressBlockEntry;
 use ferroband_api::spiderpool::{CoordinatorSpec, IbSriovSection, SpiderMultusConfigSpec};
 use ferroband_api::sriov::{NicSelector, SriovNetworkNodePolicySpec};
@@ -85,6 +85,20 @@ fn network_definition_without_configuration_or_resource_has_none() {
     for empty in [json!({}), json!({"config": ""}), json!({"config": " \n"})] {
         let definition = definition(empty, "");
         assert_eq!((definition.config(), definition.resource_name()), (None, None));
+    }
+}
+
+#[test]
+fn flags_of_a_configuration_may_be_strings_in_any_case() {
+    let flags = |check: &str, gc: &str| {
+        let text = format!(r#"{{"type":"ipoib","disableCheck":{check},"disableGC":{gc}}}"#);
+        NetworkConfig::parse("ns/a", &text, "a").map(|config| (config.disable_check, config.disable_gc))
+    };
+    assert_eq!(flags("true", "false").unwrap(), (true, false));
+    assert_eq!(flags(r#""FALSE""#, r#""True""#).unwrap(), (false, true));
+    assert_eq!(flags("null", r#""false""#).unwrap(), (false, false));
+    for wrong in [r#""yes""#, r#""""#, "1", "[]"] {
+        assert!(flags(wrong, "true").is_err() && flags("true", wrong).is_err(), "{wrong}");
     }
 }
 

@@ -54,6 +54,24 @@ fn invalid_comma_lists_are_rejected() {
 }
 
 #[test]
+fn repeated_separators_are_named() {
+    assert!(problem("a/b/c").contains("more than one /"), "{}", problem("a/b/c"));
+    assert!(problem("a@b@c").contains("more than one @"), "{}", problem("a@b@c"));
+}
+
+// RFC 1123 and RFC 1035: a label has at most 63 characters, a name at most 253.
+#[test]
+fn longest_names_are_accepted() {
+    let name = |last: usize| {
+        let labels = [63, 63, 63, last].map(|length| "a".repeat(length));
+        format!(r#"[{{"name":"{}"}}]"#, labels.join("."))
+    };
+    assert_eq!(networks(&name(61)).unwrap()[0].name.len(), 253);
+    assert!(problem(&name(62)).contains("DNS-1123 subdomain"));
+    assert!(networks(&"a".repeat(63)).is_ok() && networks(&"a".repeat(64)).is_err());
+}
+
+#[test]
 fn multi_line_json_is_parsed() {
     let text = r#"[{"name":"gpu1-sriov","namespace":"spiderpool"},
         {"name":"gpu2-sriov","namespace":"spiderpool"}]"#;

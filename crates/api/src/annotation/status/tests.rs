@@ -137,3 +137,12 @@ fn every_pod_interface_gets_an_entry() {
     let outside = json!({"interfaces": [{"name": "a"}, {"name": "b"}], "ips": [{"address": "10.0.0.1/24"}]});
     assert_eq!(entries(true, outside), []);
 }
+
+#[test]
+fn mtu_0_is_not_reported() {
+    let mtu = |mtu: u64| {
+        let interface = json!({"name": "net1", "mtu": mtu, "sandbox": "s"});
+        entries(false, json!({"interfaces": [interface]}))[0].mtu
+    };
+    assert_eq!((mtu(0), mtu(1)), (None, Some(1)));
+}
