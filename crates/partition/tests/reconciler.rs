@@ -295,3 +295,16 @@ async fn changes_are_sent_at_once_but_not_faster_than_the_limit() {
     assert!(first - begin < interval, "the first change waits for nothing");
     assert!(second - first >= interval, "{:?}", second - first);
 }
+
+#[tokio::test]
+async fn idle_loop_sends_a_change_when_it_is_woken() {
+    let manager = Arc::new(RecordingManager::default());
+    run_loop(&manager, Duration::from_secs(60), Duration::from_millis(1200), async |handle| {
+        handle.lock().set_desired(table(&[]), ownership());
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        handle.lock().set_desired(table(&[(5, 1)]), ownership());
+        handle.wake();
+    })
+    .await;
+    assert_eq!(manager.batches.lock().unwrap().len(), 1, "long before the next list");
+}

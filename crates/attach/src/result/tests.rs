@@ -141,3 +141,20 @@ fn empty_dns_settings_are_not_written() {
         assert_eq!(written["dns"], json!({"options": ["ndots:5"], "x": 0}), "{version}");
     }
 }
+
+#[test]
+fn dns_settings_of_a_legacy_result_are_kept() {
+    let value = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.0.0.1/24"}, "dns": {"domain": "a.b"}});
+    let result = CniResult::read(&value, CniVersion::NEWEST).unwrap();
+    assert_eq!(Value::Object(result.dns), json!({"domain": "a.b"}));
+}
+
+// CNI specification 1.1.0 added `mtu`, `socketPath` and `pciID`.
+#[test]
+fn interface_has_only_the_fields_of_its_version() {
+    let interface = json!({"name": "net1", "mtu": 2044, "socketPath": "/s", "pciID": "0000:86:00.0"});
+    let result = CniResult::read(&json!({"interfaces": [interface]}), CniVersion::V1_1_0).unwrap();
+    let written = |version| result.write(version).unwrap()["interfaces"][0].clone();
+    assert_eq!(written(CniVersion::V1_1_0), interface);
+    assert_eq!(written(CniVersion::V1_0_0), json!({"name": "net1"}));
+}
