@@ -117,24 +117,6 @@ mod tests {
         })
     }
 
-    // Case: partitions 1
-    #[test]
-    fn missing_plugin_is_reported_by_name() {
-        assert_eq!(read(&[]), Err(SettingError::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
-        assert!(read(&[("DAEMON_SM_PLUGIN", "sorcery")]).unwrap_err().to_string().contains("sorcery"));
-    }
-
-    // Case: partitions 2
-    #[test]
-    fn invalid_periods_are_rejected() {
-        let with = |period| read(&[("DAEMON_SM_PLUGIN", "noop"), ("DAEMON_PERIODIC_UPDATE", period)]);
-        for wrong in ["0", "-10", "soon", "1.5"] {
-            assert!(with(wrong).unwrap_err().to_string().contains("DAEMON_PERIODIC_UPDATE"), "{wrong}");
-        }
-        assert_eq!(with("10").unwrap().period, Duration::from_secs(10));
-        assert_eq!(with("").unwrap().period, Duration::from_secs(5));
-    }
-
     #[test]
     fn default_membership_is_full_unless_asked() {
         let with = |value| read(&[("DAEMON_SM_PLUGIN", "opensm"), ("FERROBAND_DEFAULT_MEMBERSHIP", value)]);
@@ -163,6 +145,24 @@ mod tests {
         let range = read("02:00:00:00:00:00:01:00").unwrap();
         assert_eq!((range.first.value() & 0xffff, range.last), (0x100, GuidRange::DEFAULT.last));
         assert!(read("x").is_err());
+    }
+
+    // Case: partitions 1
+    #[test]
+    fn missing_plugin_is_reported_by_name() {
+        assert_eq!(read(&[]), Err(SettingError::Missing { names: vec!["DAEMON_SM_PLUGIN"] }));
+        assert!(read(&[("DAEMON_SM_PLUGIN", "sorcery")]).unwrap_err().to_string().contains("sorcery"));
+    }
+
+    // Case: partitions 2
+    #[test]
+    fn invalid_periods_are_rejected() {
+        let with = |period| read(&[("DAEMON_SM_PLUGIN", "noop"), ("DAEMON_PERIODIC_UPDATE", period)]);
+        for wrong in ["0", "-10", "soon", "1.5"] {
+            assert!(with(wrong).unwrap_err().to_string().contains("DAEMON_PERIODIC_UPDATE"), "{wrong}");
+        }
+        assert_eq!(with("10").unwrap().period, Duration::from_secs(10));
+        assert_eq!(with("").unwrap().period, Duration::from_secs(5));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 use ferroband_model::Guid;
 use ferroband_partition::{
-    Error, FabricReport, GuidRange, Membership, MembershipState, MembershipTable, Ownership, PKeyBase,
-    PartitionBatch, PartitionReconciler, RateLimits, ReconcilerHandle, SubnetManager, SubnetManagerHealth,
-    run_reconciler,
+    Error, FabricReport, GuidRange, Membership, MembershipState, MembershipTable, NoopSubnetManager,
+    Ownership, PKeyBase, PartitionBatch, PartitionReconciler, RateLimits, ReconcilerHandle, SubnetManager,
+    SubnetManagerHealth, run_reconciler,
 };
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
@@ -307,4 +307,12 @@ async fn idle_loop_sends_a_change_when_it_is_woken() {
     })
     .await;
     assert_eq!(manager.batches.lock().unwrap().len(), 1, "long before the next list");
+}
+
+#[tokio::test]
+async fn without_a_subnet_manager_every_change_succeeds() {
+    assert_eq!(NoopSubnetManager.name(), "none");
+    let batch = PartitionBatch { changes: Default::default(), desired: Arc::default() };
+    assert!(NoopSubnetManager.apply(batch).await.is_ok());
+    assert_eq!(NoopSubnetManager.observe().await.unwrap(), FabricReport::default());
 }
