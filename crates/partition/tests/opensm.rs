@@ -19,7 +19,7 @@ const LIMITED_DEFAULT: &str = "Default=0x7fff,ipoib: ALL=limited, SELF=full;\n";
 const OPEN_DEFAULT: &str = "Default=0x7fff,ipoib: ALL=full, SELF=full;\n";
 
 /// opensm hosts whose partitions files are in a temporary folder.
-struct OpensmFixture {
+struct OpensmHostFixture {
     opensm: Opensm,
     folder: TempDir,
     signals: Arc<AtomicUsize>,
@@ -53,7 +53,7 @@ impl OpensmHost for HostWithStatus {
     }
 }
 
-impl OpensmFixture {
+impl OpensmHostFixture {
     /// One host per text, which is the content of its partitions file. `None` is a missing file.
     fn new(texts: &[Option<&str>]) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn members(table: &MembershipTable) -> Vec<(u16, u64)> {
 
 #[tokio::test]
 async fn change_is_written_on_every_host_and_signalled() {
-    let fixture = OpensmFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
+    let fixture = OpensmHostFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
     assert_eq!(fixture.opensm.name(), "opensm on n0, n1");
     fixture.apply(&table(&[(5, 1), (6, 2)])).await.unwrap();
     for host in 0..2 {
@@ -121,7 +121,7 @@ async fn change_is_written_on_every_host_and_signalled() {
 
 #[tokio::test]
 async fn missing_files_open_the_fabric_and_must_be_written() {
-    let fixture = OpensmFixture::new(&[None, None]);
+    let fixture = OpensmHostFixture::new(&[None, None]);
     let report = fixture.opensm.observe().await.unwrap();
     assert!(report.members.is_empty());
     assert_eq!((report.open, report.stale), (Some(true), true));
@@ -130,7 +130,7 @@ async fn missing_files_open_the_fabric_and_must_be_written() {
 
 #[tokio::test]
 async fn file_that_ferroband_did_not_write_must_be_written() {
-    let fixture = OpensmFixture::new(&[Some(LIMITED_DEFAULT)]);
+    let fixture = OpensmHostFixture::new(&[Some(LIMITED_DEFAULT)]);
     assert!(fixture.opensm.observe().await.unwrap().stale, "written before this start");
     fixture.apply(&table(&[(5, 1)])).await.unwrap();
     assert!(!fixture.opensm.observe().await.unwrap().stale);
@@ -150,7 +150,7 @@ async fn fabric_is_open_if_one_host_would_open_it() {
         ([OPEN_DEFAULT, LIMITED_DEFAULT], true),
         ([LIMITED_DEFAULT, OPEN_DEFAULT], true),
     ] {
-        let report = OpensmFixture::new(&texts.map(Some)).opensm.observe().await.unwrap();
+        let report = OpensmHostFixture::new(&texts.map(Some)).opensm.observe().await.unwrap();
         assert_eq!(report.open, Some(open), "{texts:?}");
     }
 }
@@ -165,7 +165,7 @@ async fn membership_that_one_host_lacks_is_not_observed() {
         (&limited, &[(5, 1), (6, 1)], 1),
         (&fewer, &[(5, 1), (5, 2)], 1),
     ] {
-        let fixture = OpensmFixture::new(&[Some(&full), Some(second)]);
+        let fixture = OpensmHostFixture::new(&[Some(&full), Some(second)]);
         let report = fixture.opensm.observe().await.unwrap();
         assert_eq!(members(&report.members), expected);
         assert_eq!(report.warnings.len(), warnings, "{:?}", report.warnings);
@@ -174,7 +174,7 @@ async fn membership_that_one_host_lacks_is_not_observed() {
 
 #[tokio::test]
 async fn one_working_instance_is_enough() {
-    let fixture = OpensmFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
+    let fixture = OpensmHostFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
     let set_problem = |host: usize| {
         fixture.statuses[host].lock().unwrap().problem = Some("the port is down".to_owned());
     };
@@ -187,7 +187,7 @@ async fn one_working_instance_is_enough() {
 
 #[tokio::test]
 async fn virtual_ports_need_support_on_every_host() {
-    let fixture = OpensmFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
+    let fixture = OpensmHostFixture::new(&[Some(LIMITED_DEFAULT), Some(LIMITED_DEFAULT)]);
     for (host, expected) in [(0, false), (1, true)] {
         fixture.statuses[host].lock().unwrap().virtualization = true;
         assert_eq!(fixture.opensm.observe().await.unwrap().virtualization, Some(expected));
@@ -196,7 +196,7 @@ async fn virtual_ports_need_support_on_every_host() {
 
 #[tokio::test]
 async fn change_without_hosts_is_an_error() {
-    let fixture = OpensmFixture::new(&[]);
+    let fixture = OpensmHostFixture::new(&[]);
     let error = fixture.apply(&table(&[(5, 1)])).await.unwrap_err().to_string();
     assert!(error.contains("ferroband.io/subnet-manager"), "{error}");
     assert_eq!(fixture.opensm.observe().await.unwrap().virtualization, Some(false));

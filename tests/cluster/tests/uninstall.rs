@@ -2,8 +2,8 @@
 
 use ferroband_cluster_tests::inspect::{block_entries, first_ipv4, leftover_state, pod_interface};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, exec_on, kubectl, kubectl_get, network_definition, node_names,
-    pod_with_networks as pod, run_lab, start_own_lab,
+    TestObjects, eventually, exec_in_pod, exec_on, ferroband, kubectl, kubectl_get, network_definition,
+    node_names, pod_with_networks as pod, start_own_lab,
 };
 use serde_json::json;
 
@@ -65,7 +65,7 @@ fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
         if left.trim().is_empty() { Ok(()) } else { Err(left) }
     });
     // Nobody released the addresses of the deleted pods. The command removes them from the API server, with the rest.
-    let output = run_lab(&["ferroband", "--", "uninstall", "--all-nodes"]).stdout_or_panic();
+    let output = ferroband(&["uninstall", "--all-nodes"]).stdout_or_panic();
     assert!(output.contains("removed:") && output.contains("stays: CRDs"), "{output}");
     assert_eq!(block_entries(), [], "{output}");
     for kind in ["addressblocks", "nodepartitions", "fabrics", "subnetmanagerhosts"] {
