@@ -149,3 +149,10 @@ async fn list_needs_partitions_but_not_the_configuration() {
         assert!(outcome.is_err(), "{status} {body}");
     }
 }
+
+#[tokio::test]
+async fn name_says_where_ufm_is() {
+    let ufm = ScriptedUfm::start(&[]).await;
+    let name = ufm.client.name();
+    assert!(name.starts_with("ufm http://127.0.0.1"), "{name}");
+}
