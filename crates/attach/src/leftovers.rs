@@ -3,7 +3,7 @@
 //! ```text
 //! var/lib/ferroband                        removed, except what describes hardware that keeps its configuration
 //! run/ferroband                            removed, except what describes simulated hardware
-//! var/lib/kubelet/*/ferroband-*.sock       removed when nobody serves them
+//! var/lib/kubelet/*/ferroband-*.sock       removed if no process listens on them
 //! ```
 
 use crate::daemon::socket_path;
@@ -59,7 +59,8 @@ fn remove_entries(folder: &Path, kept: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the sockets of Ferroband's device plugins that nobody serves. Another program of Ferroband may serve one.
+/// Removes the sockets of Ferroband's device plugins on which no process listens. A standalone `ferroband device-plugin`
+/// may still listen on one.
 fn remove_stale_sockets(folder: &Path) -> Result<(), Error> {
     for entry in entries(folder)? {
         let name = entry.file_name();
