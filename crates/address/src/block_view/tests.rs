@@ -92,7 +92,7 @@ fn block_that_the_node_has_claimed_or_uses_is_stored_in_full() {
         view.observe(block, ResourceVersion("1".into()));
         assert_eq!(view.is_compact(&id), compact, "{id:?}");
     }
-    assert_eq!((view.full_blocks().count(), view.len()), (3, 4));
+    assert_eq!((view.full_blocks().count(), view.len(), view.is_empty()), (3, 4, false));
 }
 
 #[test]
