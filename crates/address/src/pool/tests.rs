@@ -65,6 +65,17 @@ fn withheld_address_can_be_kept_but_not_assigned() {
 }
 
 #[test]
+fn closed_pool_assigns_nothing_and_takes_nothing_away() {
+    let open = pool("10.0.0.0/24", &[("10.0.0.5", "10.0.0.9"), ("10.0.0.20", "10.0.0.20")], &[]).unwrap();
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let ranges: Vec<_> = open.ranges().map(|(low, high)| format!("{low}-{high}")).collect();
+    assert_eq!(ranges, ["10.0.0.5-10.0.0.9", "10.0.0.20-10.0.0.20"]);
+    let closed = open.closed();
+    assert_eq!((closed.capacity(), closed.ranges().count()), (0, 0));
+    assert!(!closed.contains(address("10.0.0.5")) && closed.can_keep(address("10.0.0.5")));
+}
+
+#[test]
 fn blocks_continue_after_the_last_searched_one() {
     let pool = pool("10.0.0.0/24", &[("10.0.0.5", "10.0.0.50"), ("10.0.0.90", "10.0.0.91")], &[]).unwrap();
     let from = |from: Option<&str>| {

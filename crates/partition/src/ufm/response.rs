@@ -91,5 +91,9 @@ mod tests {
         ));
         assert_eq!(found, ["m_key is 0", "sm_key is 1", "m_key_per_port is off"]);
         assert!(default_secrets(&object(json!({}))).is_empty());
+        assert_eq!(default_secrets(&object(json!({"m_key_per_port": "false"}))), ["m_key_per_port is off"]);
+        for on in [json!(true), json!("true"), json!(1)] {
+            assert!(default_secrets(&object(json!({"m_key_per_port": on}))).is_empty(), "{on}");
+        }
     }
 }
