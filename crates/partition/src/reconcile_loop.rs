@@ -14,8 +14,9 @@ use tracing::{debug, info, warn};
 /// Default interval at which the memberships are read from the subnet manager, as in ib-kubernetes.
 const DEFAULT_LIST_PERIOD: Duration = Duration::from_secs(5);
 
-/// Minimum pause between two lists, as a multiple of the duration of the last one. A list of a large fabric costs the
-/// subnet manager seconds of work.
+/// Minimum pause between two lists, as a multiple of their duration. A list of a large fabric costs the subnet manager
+/// seconds of work. The shorter of the last two lists counts: one that waited for the end of an outage must not delay
+/// the next one by minutes.
 const MIN_LIST_PAUSE_FACTOR: u32 = 10;
 /// Maximum pause after a failed list. A list that timed out is not repeated at once, because the subnet manager may
 /// still be working on it.
@@ -98,6 +99,7 @@ async fn reconcile_with(
     let mut lists: JoinSet<PartitionListResult> = JoinSet::new();
     let mut list_at = Instant::now();
     let mut failures = 0;
+    let mut last_duration: Option<Duration> = None;
     let mut last_batch: Option<Instant> = None;
     loop {
         let (now, period) = (Instant::now(), handle.list_period());
@@ -150,7 +152,8 @@ async fn reconcile_with(
                 match outcome {
                     Ok(fabric) => {
                         handle.lock().record_list(mark, &fabric);
-                        (failures, list_at) = (0, now + period.max(took * MIN_LIST_PAUSE_FACTOR));
+                        let usual = last_duration.replace(took).map_or(took, |last| last.min(took));
+                        (failures, list_at) = (0, now + period.max(usual * MIN_LIST_PAUSE_FACTOR));
                         report_health(health, None, Some(fabric));
                     }
                     Err(error) => {

@@ -11,8 +11,8 @@ struct ScriptedManager {
     hangs: AtomicUsize,
     /// Number of the next batches that panic.
     panics: AtomicUsize,
-    /// How long a read of the memberships takes.
-    list_duration: Duration,
+    /// How long a read of the memberships takes, in milliseconds.
+    list_millis: AtomicU64,
     lists: AtomicUsize,
 }
 
@@ -28,7 +28,7 @@ impl SubnetManager for ScriptedManager {
     fn observe(&self) -> BoxFuture<'_, Result<FabricReport, Error>> {
         Box::pin(async {
             self.lists.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(self.list_duration).await;
+            tokio::time::sleep(Duration::from_millis(self.list_millis.load(Ordering::Relaxed))).await;
             Ok(FabricReport { members: self.table.lock().unwrap().clone(), ..FabricReport::default() })
         })
     }
@@ -118,9 +118,24 @@ async fn change_is_sent_again_after_its_batch_panicked() {
 #[tokio::test]
 async fn slow_list_is_repeated_after_ten_times_its_duration() {
     let manager =
-        Arc::new(ScriptedManager { list_duration: Duration::from_millis(200), ..ScriptedManager::default() });
+        Arc::new(ScriptedManager { list_millis: AtomicU64::new(200), ..ScriptedManager::default() });
     let _fixture = start(&manager, Duration::from_millis(50));
     tokio::time::sleep(Duration::from_millis(1800)).await;
     assert_eq!(manager.lists.load(Ordering::Relaxed), 1, "the next list starts after 200 ms + 2 s");
     wait_until("the next list", || manager.lists.load(Ordering::Relaxed) == 2).await;
+}
+
+#[tokio::test]
+async fn one_slow_list_does_not_delay_the_next_one() {
+    let manager = Arc::new(ScriptedManager::default());
+    let lists = || manager.lists.load(Ordering::Relaxed);
+    let _fixture = start(&manager, Duration::from_millis(50));
+    wait_until("a fast list", || lists() == 2).await;
+    // The subnet manager is away for a second, and then answers.
+    manager.list_millis.store(1000, Ordering::Relaxed);
+    wait_until("a slow list", || lists() == 3).await;
+    manager.list_millis.store(0, Ordering::Relaxed);
+    let start = Instant::now();
+    wait_until("the next list", || lists() == 4).await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
