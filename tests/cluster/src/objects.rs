@@ -85,8 +85,16 @@ pub fn wait_pod_ready(pod: &str, seconds: u64) -> Value {
         let pod = try_get(&["pod", pod])?;
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
-        if ready { Ok(pod) } else { Err(format!("{}", pod["status"])) }
+        if ready { Ok(pod) } else { Err(format!("{}\n{}", pod["status"], warning_messages(&pod))) }
     })
+}
+
+/// Messages of the pod's warning events, one line each.
+fn warning_messages(pod: &Value) -> String {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let selector = format!("involvedObject.name={name},type=Warning");
+    let events = try_get(&["events", "--field-selector", &selector]).unwrap_or_default();
+    events["items"].as_array().into_iter().flatten().map(|event| format!("{}\n", event["message"])).collect()
 }
 
 /// Waits until this number of pods with the label are Ready; returns them in the order of their nodes.
@@ -104,10 +112,8 @@ pub fn wait_pods_ready(label: &str, pods: usize, seconds: u64) -> Vec<Value> {
             return Ok(found);
         }
         let names = found.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default());
-        let events = try_get(&["events", "--field-selector", "type=Warning"]).unwrap_or_default();
-        let messages =
-            events["items"].as_array().into_iter().flatten().map(|event| event["message"].to_string());
-        Err(format!("{:?}\n{}", names.collect::<Vec<_>>(), messages.collect::<Vec<_>>().join("\n")))
+        let messages: String = found.iter().map(warning_messages).collect();
+        Err(format!("{:?}\n{messages}", names.collect::<Vec<_>>()))
     })
 }
 
