@@ -10,19 +10,35 @@ pub fn leader_pod() -> String {
 
 /// Kills the leader with SIGKILL. Its container restarts and may become leader again at once.
 pub fn kill_leader() {
-    signal_leader("KILL");
+    signal_replica(&leader_pod(), "KILL");
 }
 
-/// Sends the leader a signal and returns its node.
-pub fn signal_leader(signal: &str) -> String {
-    let name = leader_pod();
-    let pod = kubectl_get(&["-n", "ferroband-system", "pod", &name]);
-    let node = pod["spec"]["nodeName"].as_str().expect("it is on a node").to_string();
-    signal_cluster_daemon(&node, signal);
-    node
+/// A replica of the cluster daemon that was stopped with SIGSTOP. It continues when this value is dropped, also if the
+/// test fails: a replica that stays stopped would disturb the tests that follow.
+pub struct StoppedReplica {
+    pub pod: String,
 }
 
-/// Sends the cluster daemon on a node a signal.
-pub fn signal_cluster_daemon(node: &str, signal: &str) {
-    for_each_daemon(node, "cluster", &format!("kill -{signal} $pid"));
+/// Stops the leader with SIGSTOP.
+pub fn stop_leader() -> StoppedReplica {
+    let pod = leader_pod();
+    signal_replica(&pod, "STOP");
+    StoppedReplica { pod }
+}
+
+impl Drop for StoppedReplica {
+    fn drop(&mut self) {
+        signal_replica(&self.pod, "CONT");
+    }
+}
+
+/// Sends one replica a signal. Both may run on the same node, so the process is found by the name of its pod.
+fn signal_replica(pod: &str, signal: &str) {
+    let object = kubectl_get(&["-n", "ferroband-system", "pod", pod]);
+    let node = object["spec"]["nodeName"].as_str().expect("it is on a node").to_string();
+    let act = format!(
+        "tr '\\0' '\\n' < $p/environ | grep -qx 'POD_NAME={pod}' && kill -{signal} $pid && echo $pid"
+    );
+    let signalled = for_each_daemon(&node, "cluster", &act);
+    assert_eq!(signalled.lines().count(), 1, "one process of {pod} on {node}: {signalled:?}");
 }

@@ -1,7 +1,7 @@
 //! Partition membership over the pod lifecycle: the cases that need a kubelet, on one fabric.
 
 use ferroband_cluster_tests::fabric::UfmFabric;
-use ferroband_cluster_tests::leader::{kill_leader, leader_pod, signal_cluster_daemon, signal_leader};
+use ferroband_cluster_tests::leader::{kill_leader, leader_pod, stop_leader};
 use ferroband_cluster_tests::shared_fixture::run_tests;
 use ferroband_cluster_tests::tenants::{
     RED, member_guid, partition_member, pod_warnings, tenant_fixture, tenant_pod, wait_not_member,
@@ -285,11 +285,10 @@ fn new_leader_takes_over_within_the_lease(tenants: &mut TenantFabric) {
     let usual = begun.elapsed();
     kill_leader();
     assert_starts_in_time(objects, "after-a-kill", node, usual);
-    let stopped = leader_pod();
-    let place = signal_leader("STOP");
+    let stopped = stop_leader();
     assert_starts_in_time(objects, "after-a-stop", node, usual);
-    assert_ne!(leader_pod(), stopped, "the other replica leads");
-    signal_cluster_daemon(&place, "CONT");
+    assert_ne!(leader_pod(), stopped.pod, "the other replica leads");
+    drop(stopped);
     holds_for("no membership is changed twice", 3, || {
         let names = ["before", "after-a-kill", "after-a-stop"];
         let mut guids = names.map(member_guid).to_vec();
