@@ -7,9 +7,8 @@ use ferroband_lab::command::{command, output};
 use ferroband_lab::workspace;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
 
 /// The crate whose tests need a cluster.
 const CLUSTER: &str = "ferroband-cluster-tests";
@@ -64,50 +63,22 @@ pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     run_and_count(tally, &mut cargo(&args), only, &[])
 }
 
-/// The scenarios on the lab `lab`. Files whose scenarios start their own labs run in parallel to the others: both
-/// mostly wait.
-pub fn cluster(
-    tally: &mut Tally,
-    only: Option<&str>,
-    lab: &str,
-    rounds: usize,
-    peers: Option<&Path>,
-) -> Result<()> {
-    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
-    let peers =
-        peers.map(|folder| folder.canonicalize().with_context(|| format!("no folder {}", folder.display())));
-    let peers = peers.transpose()?;
-    // One scenario needs it and fails with a clear message without it.
-    let promtool = ferroband_lab::tools::ensure_promtool().ok();
-    let scenarios = |files: &[String]| {
-        let mut cargo = cargo(&["test", "--package", CLUSTER, "--no-fail-fast"]);
-        cargo.args(files.iter().flat_map(|file| ["--test", file]));
-        cargo.env("FERROBAND_LAB_PROGRAM", &xtask).env("FERROBAND_LAB", lab);
-        cargo.env("FERROBAND_SOAK", rounds.to_string());
-        cargo.envs(peers.iter().map(|folder| ("FERROBAND_PEERS", folder)));
-        cargo.envs(promtool.iter().map(|program| ("FERROBAND_PROMTOOL", program)));
-        cargo
-    };
-    let files =
-        integration_tests()?.into_iter().filter(|(package, _)| package == CLUSTER).map(|(_, test)| test);
-    let (own, common): (Vec<String>, Vec<String>) = files.partition(|file| has_own_lab(file));
-    output(scenarios(&[]).args(["--tests", "--no-run", "--quiet"])).context("cannot build the scenarios")?;
-    thread::scope(|scope| {
-        let beside =
-            scope.spawn(|| run_cargo(&mut scenarios(&own), only, &["--test-threads=1"], "own lab: "));
-        let first = run_cargo(scenarios(&common).arg("--lib"), only, &["--test-threads=1"], "");
-        let second = beside
-            .join()
-            .unwrap_or_else(|_| bail!("the thread of the scenarios with their own labs panicked"));
-        [first, second].into_iter().try_for_each(|lane| add_to_tally(tally, &lane?))
-    })
-}
-
-/// Whether a file's scenarios start their own lab, found by the call in the source.
-fn has_own_lab(file: &str) -> bool {
-    let path = cache::checkout().join("tests/cluster/tests").join(file).with_extension("rs");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    ["start_own_lab(", "start_bare_lab("].iter().any(|call| text.contains(call))
+/// Compiles the scenarios. Returns the test programs by the name of their file; that of the library is `lib`.
+pub fn build_scenarios() -> Result<Vec<(String, PathBuf)>> {
+    let args = ["test", "--package", CLUSTER, "--no-run", "--message-format", "json-render-diagnostics"];
+    let messages = output(&mut cargo(&args)).context("cannot build the scenarios")?;
+    let mut programs = Vec::new();
+    for message in messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        if let Some(program) = message["executable"].as_str().filter(|_| message["profile"]["test"] == true) {
+            let name = match message["target"]["kind"][0].as_str() {
+                Some("test") => message["target"]["name"].as_str().unwrap_or_default(),
+                _ => "lib",
+            };
+            programs.push((name.to_string(), PathBuf::from(program)));
+        }
+    }
+    programs.sort();
+    Ok(programs)
 }
 
 /// The scenarios on a lab of emulated nodes.
@@ -119,40 +90,36 @@ pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
 }
 
 fn run_and_count(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
-    add_to_tally(tally, &run_cargo(cargo, only, more, "")?)
-}
-
-/// Output and exit status of cargo.
-struct CargoOutput {
-    text: String,
-    status: ExitStatus,
-}
-
-/// Runs cargo and prints its output, except passed tests.
-fn run_cargo(cargo: &mut Command, only: Option<&str>, more: &[&str], who: &str) -> Result<CargoOutput> {
-    cargo.arg("--").args(more).args(only);
-    let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
-    let mut text = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line.context("reading from cargo test")?;
-            if !line.is_empty() && !line.contains("... ok") {
-                eprintln!("  {who}{line}");
-            }
-            text.push_str(&line);
-            text.push('\n');
-        }
-    }
-    let status = child.wait().context("waiting for cargo test")?;
-    Ok(CargoOutput { text, status })
-}
-
-fn add_to_tally(tally: &mut Tally, output: &CargoOutput) -> Result<()> {
+    let output = run_printing(cargo.arg("--").args(more).args(only), "")?;
     let counted = tally.add_libtest_output(&output.text);
     if !output.status.success() && (!counted || !output.text.contains("FAILED")) {
         bail!("cargo test: {}", output.status);
     }
     Ok(())
+}
+
+/// Output and exit status of a test program, or of cargo.
+pub struct TestOutput {
+    pub text: String,
+    pub status: ExitStatus,
+}
+
+/// Runs tests and prints their output, except passed tests. Each line starts with `prefix`.
+pub fn run_printing(tests: &mut Command, prefix: &str) -> Result<TestOutput> {
+    let mut child = tests.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {tests:?}"))?;
+    let mut text = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.context("cannot read the output of the tests")?;
+            if !line.is_empty() && !line.contains("... ok") {
+                eprintln!("  {prefix}{line}");
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    let status = child.wait().context("cannot wait for the tests")?;
+    Ok(TestOutput { text, status })
 }
 
 /// Integration tests of a package that need neither privileges nor a cluster.

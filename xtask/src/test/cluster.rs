@@ -1,15 +1,20 @@
-//! Lab of the scenarios: started before, removed afterwards, also if this process is killed.
+//! Labs of the scenarios: started before, removed afterwards, also if this process is killed.
 
 use super::cargo;
+use super::lanes::{self, ScenarioFile};
 use super::tally::Tally;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ferroband_lab::cluster::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Name prefix of scenarios that need nodes with shared RDMA devices.
 const SHARED_PREFIX: &str = "shared_";
 
-/// Starts a lab, runs the scenarios with this number of rounds, and takes the lab down.
+/// Number of labs that scenarios share. Each file of scenarios runs on one of them.
+const SHARED_LABS: usize = 2;
+
+/// Starts the labs, runs the scenarios with this number of rounds, and takes the labs down.
 pub fn run(
     tally: &mut Tally,
     only: Option<&str>,
@@ -18,13 +23,31 @@ pub fn run(
     peers: Option<&Path>,
 ) -> Result<()> {
     let shape = LabUpArgs { nodes: Some(3), profile: "default".to_string(), ..LabUpArgs::unchanged() };
-    run_in_lab(tally, "test", keep, shape, |tally, lab| {
+    let kinds: Vec<String> = (1..=SHARED_LABS).map(|number| format!("test{number}")).collect();
+    run_in_labs(tally, &kinds, keep, &shape, |tally, labs| {
         if only.is_none() {
-            // Cheap here: the lab has just built the same programs.
+            // Cheap here: the labs have just built the same programs.
             tally.check("a release can be built", check_release);
         }
-        cargo::cluster(tally, only, lab, rounds, peers)
+        let files = cargo::build_scenarios()?.into_iter().map(ScenarioFile::new).collect();
+        lanes::run(tally, files, labs, &scenario_environment(rounds, peers)?, only)
     })
+}
+
+/// Environment variables that the scenarios read, except the name of their lab.
+fn scenario_environment(rounds: usize, peers: Option<&Path>) -> Result<Vec<(&'static str, OsString)>> {
+    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
+    let mut variables: Vec<(&str, OsString)> =
+        vec![("FERROBAND_LAB_PROGRAM", xtask.into()), ("FERROBAND_SOAK", rounds.to_string().into())];
+    if let Some(folder) = peers {
+        let folder = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?;
+        variables.push(("FERROBAND_PEERS", folder.into()));
+    }
+    // One scenario needs it and fails with a clear message without it.
+    if let Ok(program) = ferroband_lab::tools::ensure_promtool() {
+        variables.push(("FERROBAND_PROMTOOL", program.into()));
+    }
+    Ok(variables)
 }
 
 fn check_release() -> Result<()> {
@@ -44,31 +67,38 @@ pub fn run_emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &
         let series = series.to_string();
         let shape =
             LabUpArgs { nodes: Some(2), kernel: NodeKernel::Vm, series, rdma, ..LabUpArgs::unchanged() };
-        run_in_lab(tally, kind, keep, shape, |tally, lab| match (only, rdma) {
-            (Some(only), _) => cargo::vmlab(tally, &[only], lab),
-            (None, LabRdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED_PREFIX], lab),
-            (None, LabRdmaMode::Shared) => cargo::vmlab(tally, &[SHARED_PREFIX], lab),
+        run_in_labs(tally, &[kind.to_string()], keep, &shape, |tally, labs| match (only, rdma) {
+            (Some(only), _) => cargo::vmlab(tally, &[only], &labs[0]),
+            (None, LabRdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED_PREFIX], &labs[0]),
+            (None, LabRdmaMode::Shared) => cargo::vmlab(tally, &[SHARED_PREFIX], &labs[0]),
         })?;
     }
     Ok(())
 }
 
-fn run_in_lab(
+/// Starts one lab for each of `kinds`, runs the scenarios with the names of the labs, and takes the labs down.
+fn run_in_labs(
     tally: &mut Tally,
-    kind: &str,
+    kinds: &[String],
     keep: bool,
-    shape: LabUpArgs,
-    scenarios: impl FnOnce(&mut Tally, &str) -> Result<()>,
+    shape: &LabUpArgs,
+    scenarios: impl FnOnce(&mut Tally, &[String]) -> Result<()>,
 ) -> Result<()> {
-    let name = if keep { kind.to_string() } else { format!("{kind}-{}", std::process::id()) };
-    let lab = Lab::named(&name)?;
     let owner = (!keep).then(std::process::id);
-    let result =
-        up(&lab, &LabUpArgs { install: true, owner, ..shape }).and_then(|()| scenarios(tally, &name));
-    if keep {
-        eprintln!("the lab keeps running: cargo xtask lab --name {name} status");
-    } else {
-        tally.check("the lab is removed without a trace", || down(&lab).and_then(|()| check_no_traces(&lab)));
+    let name = |kind: &String| if keep { kind.clone() } else { format!("{kind}-{}", std::process::id()) };
+    let names: Vec<String> = kinds.iter().map(name).collect();
+    let labs = names.iter().map(|name| Lab::named(name)).collect::<Result<Vec<_>>>()?;
+    let args = LabUpArgs { install: true, owner, ..shape.clone() };
+    let started = labs.iter().try_for_each(|lab| up(lab, &args));
+    let result = started.and_then(|()| scenarios(tally, &names));
+    for lab in &labs {
+        if keep {
+            eprintln!("the lab keeps running: cargo xtask lab --name {} status", lab.name());
+        } else {
+            tally.check("the lab is removed without a trace", || {
+                down(lab).and_then(|()| check_no_traces(lab))
+            });
+        }
     }
     result
 }

@@ -15,6 +15,7 @@ mod cargo;
 mod cluster;
 mod conformance;
 mod dependency_direction;
+mod lanes;
 mod mutants;
 mod tally;
 mod vm;
