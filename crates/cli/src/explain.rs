@@ -52,7 +52,7 @@ fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
 fn to_json(code: FaultCode) -> Value {
     let about = code.explanation();
     json!({
-        "code": code.reason(), "cniError": code.cni_code(), "triedAgain": code.is_retried(),
+        "code": code.reason(), "cniError": code.cni_code(), "retried": code.is_retried(),
         "meaning": about.meaning, "causes": about.causes, "remedies": about.remedies,
     })
 }

@@ -133,7 +133,7 @@ fn known_code_is_explained_and_unknown_code_fails() {
     let all: serde_json::Value =
         serde_json::from_str(&stdout_or_panic(&ferroband(&["explain", "-o", "json"]))).unwrap();
     assert!(
-        all.as_array().unwrap().iter().any(|code| code["code"] == "DaemonAway" && code["triedAgain"] == true)
+        all.as_array().unwrap().iter().any(|code| code["code"] == "DaemonAway" && code["retried"] == true)
     );
     assert_eq!(ferroband(&["explain", "Nonsense"]).status.code(), Some(1));
 }

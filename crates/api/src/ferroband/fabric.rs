@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     derive = "Default",
     printcolumn(name = "Manager", type_ = "string", json_path = ".status.manager"),
-    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.wanted"),
-    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.open"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
     printcolumn(
         name = "Reachable",
         type_ = "string",
@@ -42,18 +42,18 @@ pub struct FabricStatus {
     pub manager: String,
     /// Number of partition memberships that the subnet manager should have for this cluster.
     #[serde(default)]
-    pub wanted: i32,
+    pub desired: i32,
     /// Number of memberships that the subnet manager has not yet added, changed or removed as desired.
     #[serde(default)]
-    pub open: i32,
+    pub pending: i32,
     /// Total members that the subnet manager reports in all partitions, including members outside of this cluster.
     #[serde(default)]
-    pub listed: i32,
+    pub reported: i32,
     /// Members reported by the subnet manager whose GUID is in this cluster's range but assigned to no node, as
     /// `<pkey> <guid>`. At most 20 are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<String>,
-    /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `Understood`, `NoStrangers`.
+    /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `NoWarnings`, `NoForeignMembers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

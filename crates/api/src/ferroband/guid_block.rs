@@ -1,5 +1,6 @@
 //! GuidBlock (`ferroband.io/v1alpha1`): 256 GUIDs and the virtual functions that have claimed them.
 
+use super::FabricName;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct GuidBlockSpec {
+    /// Name of the Fabric; only `default` is supported.
+    #[serde(default)]
+    pub fabric: FabricName,
     /// Node that reserved the block in advance; empty if the block is not reserved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]

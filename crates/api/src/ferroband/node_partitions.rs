@@ -1,5 +1,6 @@
 //! NodePartitions (`ferroband.io/v1alpha1`): the partition memberships that one node's pods need.
 
+use super::FabricName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePartitionsSpec {
+    /// Name of the Fabric; only `default` is supported.
+    #[serde(default)]
+    pub fabric: FabricName,
     /// GUIDs of the node's virtual functions by PCI address, in use or not. They belong to this node exclusively.
     // Both fields are serialized even if they are empty: server-side apply would treat a spec without fields as null.
     #[serde(default)]
@@ -101,7 +105,7 @@ pub struct NodePartitionsStatus {
     /// remove them unless its `removeRunningMembers` is set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub accepted: BTreeMap<String, String>,
-    /// Conditions: `TenantsApart`, `PartitionsLeft`.
+    /// Conditions: `PortsNotShared`, `PKeysAvailable`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -5,6 +5,7 @@
     reason = "the lint looks inside `printcolumn(…)`, one for each column"
 )]
 
+use super::FabricName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -33,6 +34,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionSpec {
+    /// Name of the Fabric; only `default` is supported.
+    #[serde(default)]
+    pub fabric: FabricName,
     /// The P_Key, `0x0001` to `0x7ffe`, as a string: `"0x3e8"` or `"1000"`.
     #[schemars(length(min = 1, max = 8))]
     #[x_kube(validation = Rule::new("self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("pkey must be 0x0001 to 0x7ffe (1 to 32766)"))]

@@ -5,6 +5,7 @@
     reason = "the lint looks inside `printcolumn(…)`, one for each column"
 )]
 
+use super::FabricName;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetManagerHostSpec {
+    /// Name of the Fabric; only `default` is supported.
+    #[serde(default)]
+    pub fabric: FabricName,
     /// Ferroband's section of the file, in opensm's partitions.conf syntax.
     #[serde(default)]
     #[schemars(length(max = 1_000_000))]
@@ -47,7 +51,7 @@ pub struct SubnetManagerHostSpec {
     /// GUIDs of the ports on which Ferroband runs opensm, on all nodes. A master subnet manager on any other port is
     /// foreign.
     #[serde(default)]
-    pub ours: Vec<String>,
+    pub managed_ports: Vec<String>,
 }
 
 /// Observed state of opensm on the node.
@@ -74,7 +78,7 @@ pub struct SubnetManagerHostStatus {
     pub master: String,
     /// Whether the file makes every port a full member of the default partition.
     #[serde(default)]
-    pub open: bool,
+    pub open_default_partition: bool,
     /// Current problem of opensm or its partitions file, for example a foreign master subnet manager; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

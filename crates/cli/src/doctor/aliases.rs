@@ -101,7 +101,7 @@ mod tests {
             || json!({"plugins": [{"type": "macvlan", "IPAM": {"type": "whereabouts"}}, {"type": "tuning"}]});
         let found = check(&objects(&["node", "--alias=ipoib,multus"], macvlan()));
         let [finding] = found.as_slice() else { panic!("{found:?}") };
-        assert!(finding.seen.contains("team/lan (plugin macvlan)"), "{finding:?}");
+        assert!(finding.observed.contains("team/lan (plugin macvlan)"), "{finding:?}");
         let remedy = finding.remedy.as_deref().unwrap();
         assert!(remedy.contains("node.aliases") && remedy.contains("whereabouts"), "{remedy}");
         for arguments in [&["node", "--alias=ipoib,whereabouts"][..], &["node", "--alias", "whereabouts"]] {

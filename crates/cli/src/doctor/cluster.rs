@@ -10,13 +10,13 @@ const NEARLY_FULL_PERCENT: u64 = 90;
 const MAX_RESTARTS: i32 = 5;
 
 /// Checks daemons, nodes, pods and address pools. Adds a note for each kind of API object that could not be
-/// listed (`report.unseen`).
+/// listed (`report.unreadable`).
 pub fn check(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = daemons(report);
     findings.extend(nodes(report));
     findings.extend(pods(report));
     findings.extend(pools(report));
-    findings.extend(report.unseen.iter().map(|what| {
+    findings.extend(report.unreadable.iter().map(|what| {
         DoctorFinding::note("permissions", what, "grant permission to list it, or install its CRD")
     }));
     findings
@@ -35,8 +35,8 @@ fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
             let node = daemon.node.as_deref().unwrap_or("not assigned");
             findings.push(DoctorFinding::problem(check, format!("not ready; node: {node}"), log));
         } else if daemon.restarts > MAX_RESTARTS {
-            let seen = format!("restarted {} times", daemon.restarts);
-            findings.push(DoctorFinding::note(check, seen, format!("{log} --previous")));
+            let observed = format!("restarted {} times", daemon.restarts);
+            findings.push(DoctorFinding::note(check, observed, format!("{log} --previous")));
         }
     }
     let of =
@@ -53,16 +53,20 @@ fn daemons(report: &StatusReport) -> Vec<DoctorFinding> {
     }
     let images: BTreeSet<_> = report.daemons.iter().filter_map(|daemon| daemon.image.as_deref()).collect();
     if images.len() > 1 {
-        let seen = format!(
+        let observed = format!(
             "the daemons run different images: {}",
             images.into_iter().collect::<Vec<_>>().join(", ")
         );
-        findings.push(DoctorFinding::note("versions", seen, "wait for the update to finish, or repeat it"));
+        findings.push(DoctorFinding::note(
+            "versions",
+            observed,
+            "wait for the update to finish, or repeat it",
+        ));
     }
     if findings.is_empty() {
         let leader = of("cluster").find(|daemon| daemon.leads).map_or("none", |daemon| daemon.pod.as_str());
-        let seen = format!("{} ready, leader {leader}", report.daemons.len());
-        findings.push(DoctorFinding::ok("daemons", seen));
+        let observed = format!("{} ready, leader {leader}", report.daemons.len());
+        findings.push(DoctorFinding::ok("daemons", observed));
     }
     findings
 }
@@ -85,11 +89,11 @@ fn nodes(report: &StatusReport) -> Vec<DoctorFinding> {
     }
     if findings.is_empty() {
         let simulated = report.nodes.iter().filter(|node| node.simulated).count();
-        let seen = match simulated {
+        let observed = match simulated {
             0 => format!("{} nodes", report.nodes.len()),
             count => format!("{} nodes, {count} with simulated hardware", report.nodes.len()),
         };
-        findings.push(DoctorFinding::ok("nodes", seen));
+        findings.push(DoctorFinding::ok("nodes", observed));
     }
     findings
 }
@@ -123,15 +127,15 @@ fn pools(report: &StatusReport) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for pool in &report.addresses {
         let Some(total) = pool.total.filter(|total| *total > 0) else { continue };
-        let seen = format!("{} of {total} addresses used", pool.used);
+        let observed = format!("{} of {total} addresses used", pool.used);
         if pool.used >= total {
             findings.push(DoctorFinding::problem(
                 &pool.name,
-                seen,
+                observed,
                 "extend the pool, or delete pods that use its addresses",
             ));
         } else if pool.used * 100 >= total * NEARLY_FULL_PERCENT {
-            findings.push(DoctorFinding::note(&pool.name, seen, "extend the pool before it is full"));
+            findings.push(DoctorFinding::note(&pool.name, observed, "extend the pool before it is full"));
         }
     }
     if findings.is_empty() && !report.addresses.is_empty() {

@@ -44,10 +44,11 @@ pub fn compare(
         }
         let missing = missing_fields(expected_crd, installed_crd);
         if let Some(first) = missing.first() {
-            let seen = format!("{} fields are missing from its schema, for example {first}", missing.len());
+            let observed =
+                format!("{} fields are missing from its schema, for example {first}", missing.len());
             findings.push(DoctorFinding::note(
                 check,
-                seen,
+                observed,
                 format!("{APPLY_COMMAND}; add --take-over if another field manager owns the CRD"),
             ));
         }

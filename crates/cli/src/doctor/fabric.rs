@@ -25,19 +25,23 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
 fn conditions(status: &FabricStatus) -> Vec<DoctorFinding> {
     let check = format!("subnet manager {}", status.manager);
     let finding = |condition: &Condition| {
-        let seen = format!("{}: {}", condition.reason, condition.message);
+        let observed = format!("{}: {}", condition.reason, condition.message);
         match (condition.type_.as_str(), condition.status.as_str()) {
             ("Reachable", "False") => {
-                Some(DoctorFinding::problem(&check, seen, unreachable_remedy(&condition.reason)))
+                Some(DoctorFinding::problem(&check, observed, unreachable_remedy(&condition.reason)))
             }
-            ("Reachable", "Unknown") => {
-                Some(DoctorFinding::note(&check, seen, "wait; if it persists, check the log of the leader"))
-            }
-            ("Virtualized", "False") => {
-                Some(DoctorFinding::problem(&check, seen, "use the subnet manager that the message names"))
-            }
+            ("Reachable", "Unknown") => Some(DoctorFinding::note(
+                &check,
+                observed,
+                "wait; if it persists, check the log of the leader",
+            )),
+            ("Virtualized", "False") => Some(DoctorFinding::problem(
+                &check,
+                observed,
+                "use the subnet manager that the message names",
+            )),
             (_, "False") => {
-                Some(DoctorFinding::note(&check, seen, "change the setting that the message names"))
+                Some(DoctorFinding::note(&check, observed, "change the setting that the message names"))
             }
             _ => None,
         }
@@ -76,7 +80,7 @@ fn opensm(host: &SubnetManagerHost) -> Option<DoctorFinding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::DoctorVerdict::{Good, Note, Wrong};
+    use super::super::finding::DoctorVerdict::{Good, Note, Problem};
     use super::*;
     use serde_json::{Value, json};
 
@@ -108,13 +112,13 @@ mod tests {
             let found = findings(fabric("Reachable", "False", reason), None);
             assert_eq!(
                 (found[0].verdict, found[0].check.as_str()),
-                (Wrong, "subnet manager ufm https://10.0.0.1:443")
+                (Problem, "subnet manager ufm https://10.0.0.1:443")
             );
-            assert!(found[0].seen.contains("connection refused"), "{found:?}");
+            assert!(found[0].observed.contains("connection refused"), "{found:?}");
             assert!(found[0].remedy.as_deref().unwrap().contains(remedy), "{found:?}");
         }
         assert_eq!(findings(fabric("Reachable", "True", "Answers"), None)[0].verdict, Good);
-        assert_eq!(findings(fabric("Reachable", "Unknown", "NotHeardYet"), None)[0].verdict, Note);
+        assert_eq!(findings(fabric("Reachable", "Unknown", "NotAnsweredYet"), None)[0].verdict, Note);
         assert_eq!(findings(fabric("Secured", "False", "DefaultKeys"), None)[0].verdict, Note);
         assert!(check(&ClusterObjects::default()).is_empty());
     }
@@ -123,10 +127,10 @@ mod tests {
     fn opensm_that_is_missing_or_stopped_is_a_problem() {
         let of = |status| findings(json!({"manager": "opensm"}), Some(status)).remove(0);
         let missing = of(json!({"state": "stopped", "problem": "program opensm not found"}));
-        assert_eq!((missing.verdict, missing.seen.as_str()), (Wrong, "program opensm not found"));
+        assert_eq!((missing.verdict, missing.observed.as_str()), (Problem, "program opensm not found"));
         assert_eq!(missing.check, "opensm on node n1");
-        assert_eq!(of(json!({"state": "stopped"})).verdict, Wrong);
-        assert_eq!(of(Value::Null).verdict, Wrong);
+        assert_eq!(of(json!({"state": "stopped"})).verdict, Problem);
+        assert_eq!(of(Value::Null).verdict, Problem);
         assert_eq!(of(json!({"state": "running"})).verdict, Good);
     }
 }

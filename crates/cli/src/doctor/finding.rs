@@ -2,16 +2,17 @@
 
 use serde::Serialize;
 
-/// Severity of a finding. `Wrong` makes `ferroband doctor` exit with status 1.
+/// Severity of a finding. `Problem` makes `ferroband doctor` exit with status 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoctorVerdict {
     /// The check found no problem.
+    #[serde(rename = "ok")]
     Good,
     /// The check found something that a user should know about, but nothing fails because of it.
     Note,
     /// The check found something that does not work or will fail.
-    Wrong,
+    Problem,
 }
 
 impl DoctorVerdict {
@@ -20,7 +21,7 @@ impl DoctorVerdict {
         match self {
             Self::Good => "ok",
             Self::Note => "note",
-            Self::Wrong => "WRONG",
+            Self::Problem => "PROBLEM",
         }
     }
 }
@@ -32,21 +33,21 @@ pub struct DoctorFinding {
     /// Subject of the check, for example a pod, a pool or a port.
     pub check: String,
     /// Observed state, for example a port state or an error message.
-    pub seen: String,
+    pub observed: String,
     /// What the user should do; absent if the verdict is `Good`.
     pub remedy: Option<String>,
 }
 
 impl DoctorFinding {
-    pub fn ok(check: impl Into<String>, seen: impl Into<String>) -> Self {
-        Self { verdict: DoctorVerdict::Good, check: check.into(), seen: seen.into(), remedy: None }
+    pub fn ok(check: impl Into<String>, observed: impl Into<String>) -> Self {
+        Self { verdict: DoctorVerdict::Good, check: check.into(), observed: observed.into(), remedy: None }
     }
 
-    pub fn note(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { verdict: DoctorVerdict::Note, remedy: Some(remedy.into()), ..Self::ok(check, seen) }
+    pub fn note(check: impl Into<String>, observed: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { verdict: DoctorVerdict::Note, remedy: Some(remedy.into()), ..Self::ok(check, observed) }
     }
 
-    pub fn problem(check: impl Into<String>, seen: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { verdict: DoctorVerdict::Wrong, ..Self::note(check, seen, remedy) }
+    pub fn problem(check: impl Into<String>, observed: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { verdict: DoctorVerdict::Problem, ..Self::note(check, observed, remedy) }
     }
 }

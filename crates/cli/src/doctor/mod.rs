@@ -81,7 +81,7 @@ impl DoctorCommand {
             findings.extend(node::check(&root));
         }
         print(self.output, &findings, || render_table(&findings))?;
-        match findings.iter().filter(|finding| finding.verdict == DoctorVerdict::Wrong).count() {
+        match findings.iter().filter(|finding| finding.verdict == DoctorVerdict::Problem).count() {
             0 => Ok(()),
             1 => bail!("found 1 problem"),
             count => bail!("found {count} problems"),
@@ -112,7 +112,7 @@ fn check_objects(objects: &ClusterObjects) -> Vec<DoctorFinding> {
 fn render_table(findings: &[DoctorFinding]) -> String {
     let mut rows = table(["", "CHECK", "RESULT"]);
     for finding in findings {
-        rows.add_row([finding.verdict.label(), finding.check.as_str(), finding.seen.as_str()]);
+        rows.add_row([finding.verdict.label(), finding.check.as_str(), finding.observed.as_str()]);
     }
     let mut text = render(rows);
     let remedies: Vec<_> =

@@ -89,10 +89,10 @@ fn kubelet(root: &Root, folder: &str) -> DoctorFinding {
 fn pending_releases(root: &Root) -> Option<DoctorFinding> {
     let count = fs::read_dir(root.state("owed")).into_iter().flatten().flatten().count();
     (count > 0).then(|| {
-        let seen = format!("{count} attachments of deleted pods are not released yet");
+        let observed = format!("{count} attachments of deleted pods are not released yet");
         DoctorFinding::note(
             "pending releases",
-            seen,
+            observed,
             "the node daemon releases them when it reaches the API server; if they remain, check its log",
         )
     })

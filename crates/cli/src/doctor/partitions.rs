@@ -39,8 +39,8 @@ fn duplicate_partitions(partitions: &[Partition]) -> Vec<DoctorFinding> {
     let several = names.into_iter().filter(|(_, names)| names.len() > 1);
     several
         .map(|(key, names)| {
-            let seen = format!("Partition objects {} have the same P_Key", names.join(", "));
-            DoctorFinding::problem(format!("partition {key}"), seen, "delete all of them but one")
+            let observed = format!("Partition objects {} have the same P_Key", names.join(", "));
+            DoctorFinding::problem(format!("partition {key}"), observed, "delete all of them but one")
         })
         .collect()
 }
@@ -75,10 +75,10 @@ fn not_programmed(members: &[MemberRow]) -> Vec<DoctorFinding> {
     let finding = |((pkey, state), rows): ((&str, &str), Vec<&MemberRow>)| {
         let pods: Vec<String> = rows.iter().map(|row| format!("{}/{}", row.namespace, row.pod)).collect();
         let why = rows.first().map(|row| row.why.as_str()).unwrap_or_default();
-        let seen = format!("{} {state}: {why}", name_some(&pods).unwrap_or_default());
+        let observed = format!("{} {state}: {why}", name_some(&pods).unwrap_or_default());
         DoctorFinding::problem(
             format!("partition {pkey}"),
-            seen,
+            observed,
             "run `ferroband partition diff` for all members; retried automatically once the cause is gone",
         )
     };
@@ -112,7 +112,7 @@ fn name_some(pods: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::DoctorVerdict::{Good, Note, Wrong};
+    use super::super::finding::DoctorVerdict::{Good, Note, Problem};
     use super::*;
     use serde_json::{Value, json};
 
@@ -145,8 +145,8 @@ mod tests {
     fn members_that_are_not_admitted_are_found() {
         let found = |status, reason| findings(&["blue"], json!({}), &[partition("five", status, reason)]);
         let kept = found("False", "RunningMembersKept");
-        assert_eq!((kept.len(), kept[0].verdict, kept[0].check.as_str()), (1, Wrong, "Partition five"));
-        assert!(kept[0].seen.contains("blue/p"), "{kept:?}");
+        assert_eq!((kept.len(), kept[0].verdict, kept[0].check.as_str()), (1, Problem, "Partition five"));
+        assert!(kept[0].observed.contains("blue/p"), "{kept:?}");
         assert!(kept[0].remedy.as_ref().unwrap().contains("removeRunningMembers"));
         assert_eq!(found("False", "MembersWarned")[0].verdict, Note);
         assert_eq!(found("True", "AllAdmitted")[0].verdict, Good);
@@ -157,12 +157,12 @@ mod tests {
     fn refused_and_failing_members_are_problems() {
         let refused = json!({"blue.net1": {"refused": true, "message": "namespace blue may not use it"}});
         let found = findings(&["blue", "red"], refused, &[partition("five", "False", "MembersRefused")]);
-        assert_eq!((found.len(), found[0].verdict), (1, Wrong));
-        assert_eq!(found[0].seen, "pod blue/p refused: namespace blue may not use it");
+        assert_eq!((found.len(), found[0].verdict), (1, Problem));
+        assert_eq!(found[0].observed, "pod blue/p refused: namespace blue may not use it");
         let failing = json!({"blue.net1": {"attempts": 2, "message": "connection refused"},
             "red.net1": {"attempts": 2, "message": "connection refused"}});
         let found = findings(&["blue", "red"], failing, &[]);
-        assert_eq!(found[0].seen, "pod blue/p and 1 more failing: connection refused");
+        assert_eq!(found[0].observed, "pod blue/p and 1 more failing: connection refused");
         let pending = json!({"blue.net1": {"attempts": 0}});
         assert_eq!(findings(&["blue"], pending, &[])[0].verdict, Good, "not tried yet");
     }
@@ -174,7 +174,7 @@ mod tests {
             json!({}),
             &[partition("a", "True", "AllAdmitted"), partition("b", "True", "AllAdmitted")],
         );
-        assert_eq!((found.len(), found[0].verdict), (1, Wrong));
-        assert!(found[0].seen.contains("a, b"), "{found:?}");
+        assert_eq!((found.len(), found[0].verdict), (1, Problem));
+        assert!(found[0].observed.contains("a, b"), "{found:?}");
     }
 }

@@ -30,18 +30,18 @@ fn policy(policy: &SriovNetworkNodePolicy) -> Option<DoctorFinding> {
     let failed = |kind: &str| conditions.iter().find(|c| c.type_ == kind && c.status == "False");
     let condition = failed("Accepted").or_else(|| failed("Matched")).or_else(|| failed("Ready"))?;
     let Condition { reason, message, .. } = condition;
-    let seen = format!("{reason}: {message}");
+    let observed = format!("{reason}: {message}");
     Some(match IN_PROGRESS.contains(&reason.as_str()) {
-        true => DoctorFinding::note(check, seen, "wait until the nodes have applied it"),
+        true => DoctorFinding::note(check, observed, "wait until the nodes have applied it"),
         false => {
-            DoctorFinding::problem(check, seen, "correct the policy, or the cause that the message names")
+            DoctorFinding::problem(check, observed, "correct the policy, or the cause that the message names")
         }
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::DoctorVerdict::{self, Good, Note, Wrong};
+    use super::super::finding::DoctorVerdict::{self, Good, Note, Problem};
     use super::*;
     use serde_json::json;
 
@@ -63,7 +63,7 @@ mod tests {
         let mut findings = check(&objects);
         assert_eq!(findings.len(), 1, "{findings:?}");
         let finding = findings.remove(0);
-        (finding.verdict, finding.seen)
+        (finding.verdict, finding.observed)
     }
 
     #[test]
@@ -72,12 +72,12 @@ mod tests {
         let not_ready = ("Ready", "False", "NoMatch");
         assert_eq!(
             verdict(&[accepted, ("Matched", "False", "NoNode"), not_ready]),
-            (Wrong, "NoNode: m".into())
+            (Problem, "NoNode: m".into())
         );
-        assert_eq!(verdict(&[accepted, ("Matched", "False", "NoNic"), not_ready]).0, Wrong);
-        assert_eq!(verdict(&[("Accepted", "False", "Invalid"), not_ready]), (Wrong, "Invalid: m".into()));
+        assert_eq!(verdict(&[accepted, ("Matched", "False", "NoNic"), not_ready]).0, Problem);
+        assert_eq!(verdict(&[("Accepted", "False", "Invalid"), not_ready]), (Problem, "Invalid: m".into()));
         let matched = ("Matched", "True", "Matched");
-        assert_eq!(verdict(&[accepted, matched, ("Ready", "False", "Failed")]).0, Wrong);
+        assert_eq!(verdict(&[accepted, matched, ("Ready", "False", "Failed")]).0, Problem);
         assert_eq!(verdict(&[accepted, matched, ("Ready", "False", "InProgress")]).0, Note);
         assert_eq!(verdict(&[accepted, ("Matched", "False", "NotReported"), not_ready]).0, Note);
         assert_eq!(verdict(&[accepted, matched, ("Ready", "True", "AllNodesReady")]).0, Good);

@@ -18,20 +18,20 @@ pub fn check(objects: &ClusterObjects, report: &StatusReport) -> Vec<DoctorFindi
         for (resource, amount) in node.resources.iter().filter(|(_, one)| one.allocatable < one.capacity) {
             let check = format!("devices of node {}", node.name);
             let unhealthy = amount.capacity - amount.allocatable;
-            let seen = format!("{resource}: {unhealthy} of {} devices are unhealthy", amount.capacity);
+            let observed = format!("{resource}: {unhealthy} of {} devices are unhealthy", amount.capacity);
             // A device that two resources offer is unhealthy under one of them while a pod uses it under the other.
             let others = node.resources.iter().filter(|(other, _)| *other != resource);
             let used_elsewhere: u64 = others.map(|(_, amount)| amount.used).sum();
             findings.push(if !is_own(objects, resource) {
-                DoctorFinding::note(check, seen, "check the device plugin that advertises it")
+                DoctorFinding::note(check, observed, "check the device plugin that advertises it")
             } else if unhealthy <= used_elsewhere {
                 DoctorFinding::note(
                     check,
-                    seen,
+                    observed,
                     "no action needed if pods use them under another resource name",
                 )
             } else {
-                DoctorFinding::problem(check, seen, LINK_REMEDY)
+                DoctorFinding::problem(check, observed, LINK_REMEDY)
             });
         }
     }
@@ -52,7 +52,7 @@ fn is_own(objects: &ClusterObjects, resource: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::DoctorVerdict::{Note, Wrong};
+    use super::super::finding::DoctorVerdict::{Note, Problem};
     use super::*;
     use serde_json::json;
 
@@ -69,11 +69,12 @@ mod tests {
             ..ClusterObjects::default()
         };
         let found = check(&objects, &StatusReport::from_objects(&objects));
-        let found: Vec<_> = found.iter().map(|finding| (finding.verdict, finding.seen.as_str())).collect();
+        let found: Vec<_> =
+            found.iter().map(|finding| (finding.verdict, finding.observed.as_str())).collect();
         assert_eq!(
             found,
             [
-                (Wrong, "spidernet.io/ib: 12 of 12 devices are unhealthy"),
+                (Problem, "spidernet.io/ib: 12 of 12 devices are unhealthy"),
                 (Note, "x.com/gpu: 1 of 8 devices are unhealthy")
             ]
         );
@@ -94,7 +95,7 @@ mod tests {
             |objects: &ClusterObjects| check(objects, &StatusReport::from_objects(objects))[0].verdict;
         assert_eq!(verdict(&objects), Note);
         objects.pods.clear();
-        assert_eq!(verdict(&objects), Wrong);
+        assert_eq!(verdict(&objects), Problem);
     }
 
     #[test]

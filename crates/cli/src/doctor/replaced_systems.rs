@@ -35,11 +35,11 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     }
     let finding = |(system, pods): (&str, Vec<String>)| {
         let first = pods.first().cloned().unwrap_or_default();
-        let seen = match pods.len() {
+        let observed = match pods.len() {
             1 => format!("{system} is running: {first}"),
             count => format!("{system} is running: {first} and {} more", count - 1),
         };
-        DoctorFinding::note("replaced components", seen, "remove it in the order of docs/moving-over.md")
+        DoctorFinding::note("replaced components", observed, "remove it in the order of docs/moving-over.md")
     };
     running.into_iter().map(finding).collect()
 }

@@ -31,10 +31,11 @@ fn missing_unestablished_and_outdated_crds_are_reported() {
         json!({});
     outdated[3] = serde_json::from_value(schema).unwrap();
     let findings = crds::compare(&expected, &outdated);
-    let results: Vec<_> = findings.iter().map(|finding| (finding.verdict, finding.seen.as_str())).collect();
+    let results: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.observed.as_str())).collect();
     assert_eq!(
         (results[0], results[1]),
-        ((DoctorVerdict::Wrong, "missing"), (DoctorVerdict::Wrong, "not established"))
+        ((DoctorVerdict::Problem, "missing"), (DoctorVerdict::Problem, "not established"))
     );
     assert!(findings[0].check.ends_with(missing.metadata.name.as_deref().unwrap()));
     assert!(
@@ -60,7 +61,11 @@ fn missing_daemons_unready_daemons_and_replaced_components_are_reported() {
     let findings = cluster::check(&StatusReport::from_objects(&objects));
     assert_eq!(
         verdicts(&findings),
-        [(DoctorVerdict::Wrong, "daemons"), (DoctorVerdict::Wrong, "node n1"), (DoctorVerdict::Good, "pods")]
+        [
+            (DoctorVerdict::Problem, "daemons"),
+            (DoctorVerdict::Problem, "node n1"),
+            (DoctorVerdict::Good, "pods")
+        ]
     );
     let labels = json!({"app.kubernetes.io/name": "ferroband", "app.kubernetes.io/component": "node"});
     objects.pods = [
@@ -73,14 +78,14 @@ fn missing_daemons_unready_daemons_and_replaced_components_are_reported() {
     let findings = cluster::check(&StatusReport::from_objects(&objects));
     let found = verdicts(&findings);
     assert!(
-        found.contains(&(DoctorVerdict::Wrong, "daemon p"))
-            && found.contains(&(DoctorVerdict::Wrong, "cluster daemon")),
+        found.contains(&(DoctorVerdict::Problem, "daemon p"))
+            && found.contains(&(DoctorVerdict::Problem, "cluster daemon")),
         "{found:?}"
     );
-    assert!(!found.contains(&(DoctorVerdict::Wrong, "node n1")), "{found:?}");
+    assert!(!found.contains(&(DoctorVerdict::Problem, "node n1")), "{found:?}");
     let foreign = replaced_systems::check(&objects);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
-    assert!(foreign[0].seen.contains("Multus is running: x/p"), "{foreign:?}");
+    assert!(foreign[0].observed.contains("Multus is running: x/p"), "{foreign:?}");
 }
 
 #[test]
@@ -98,8 +103,8 @@ fn failed_sandbox_of_the_kubelet_is_a_problem_with_a_remedy() {
     let findings = check_objects(&objects);
     let found = findings.iter().find(|finding| finding.check == "pod x/p").expect("a finding about the pod");
     assert_eq!(
-        (found.verdict, found.seen.as_str()),
-        (DoctorVerdict::Wrong, "Ferroband node daemon: not running; wait [DaemonAway]")
+        (found.verdict, found.observed.as_str()),
+        (DoctorVerdict::Problem, "Ferroband node daemon: not running; wait [DaemonAway]")
     );
     assert_eq!(found.remedy.as_deref(), Some("run `ferroband explain DaemonAway`"));
 }
@@ -127,13 +132,14 @@ fn every_check_of_the_cluster_is_run() {
     let findings = check_objects(&objects);
     let found = verdicts(&findings);
     for check in ["devices of node n1", "policy x/p", "subnet manager ufm", "partition 0x0005"] {
-        assert!(found.contains(&(DoctorVerdict::Wrong, check)), "{check}: {found:?}");
+        assert!(found.contains(&(DoctorVerdict::Problem, check)), "{check}: {found:?}");
     }
 }
 
 #[test]
 fn nearly_full_pool_is_a_note_and_full_pool_a_problem() {
-    for (used, verdict) in [(8, DoctorVerdict::Good), (9, DoctorVerdict::Note), (10, DoctorVerdict::Wrong)] {
+    for (used, verdict) in [(8, DoctorVerdict::Good), (9, DoctorVerdict::Note), (10, DoctorVerdict::Problem)]
+    {
         let pool = json!({"metadata": {"name": "v4"}, "spec": {"subnet": "10.0.0.0/24"},
             "status": {"allocatedIPCount": used, "totalIPCount": 10}});
         let objects = ClusterObjects {
@@ -155,23 +161,23 @@ fn each_part_of_a_node_is_checked() {
         fs::create_dir_all(root.path(below)).unwrap();
     }
     let of = |check: &str| node::check(&root).into_iter().find(|finding| finding.check == check).unwrap();
-    assert!(of("CNI configuration").seen.contains("no configuration"));
+    assert!(of("CNI configuration").observed.contains("no configuration"));
     fs::write(root.path("etc/cni/net.d/10-flannel.conflist"), "{}").unwrap();
-    assert!(of("CNI configuration").seen.contains("the runtime uses 10-flannel.conflist"));
+    assert!(of("CNI configuration").observed.contains("the runtime uses 10-flannel.conflist"));
     fs::write(root.path("etc/cni/net.d/00-ferroband.conflist"), "{}").unwrap();
     assert_eq!(of("CNI configuration").verdict, DoctorVerdict::Good);
     fs::write(root.path("etc/cni/net.d/00-a.conf"), "{}").unwrap();
-    assert!(of("CNI configuration").seen.contains("00-a.conf sorts before"));
+    assert!(of("CNI configuration").observed.contains("00-a.conf sorts before"));
 
-    assert_eq!(of("CNI program").verdict, DoctorVerdict::Wrong);
+    assert_eq!(of("CNI program").verdict, DoctorVerdict::Problem);
     fs::write(root.path("opt/cni/bin/ferroband"), "").unwrap();
     assert_eq!(of("CNI program").verdict, DoctorVerdict::Good);
-    assert_eq!(of("kubelet device-plugins").verdict, DoctorVerdict::Wrong);
+    assert_eq!(of("kubelet device-plugins").verdict, DoctorVerdict::Problem);
     let _kubelet = UnixListener::bind(root.path("var/lib/kubelet/device-plugins/kubelet.sock")).unwrap();
     assert_eq!(of("kubelet device-plugins").verdict, DoctorVerdict::Good);
     assert_eq!(
         (of("node daemon").verdict, of("hardware").verdict),
-        (DoctorVerdict::Wrong, DoctorVerdict::Note)
+        (DoctorVerdict::Problem, DoctorVerdict::Note)
     );
 }
 
@@ -183,8 +189,8 @@ fn ports_without_link_or_subnet_manager_are_problems() {
     fs::create_dir_all(&port).unwrap();
     for (state, manager, verdict) in [
         ("4: ACTIVE", "0x1", DoctorVerdict::Good),
-        ("4: ACTIVE", "0x0", DoctorVerdict::Wrong),
-        ("2: INIT", "0x0", DoctorVerdict::Wrong),
+        ("4: ACTIVE", "0x0", DoctorVerdict::Problem),
+        ("2: INIT", "0x0", DoctorVerdict::Problem),
     ] {
         for (file, text) in
             [("state", state), ("sm_lid", manager), ("link_layer", "InfiniBand"), ("lid", "0x3")]

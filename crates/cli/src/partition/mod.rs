@@ -66,13 +66,13 @@ impl PartitionCommand {
                 print(self.output, &all, || {
                     let mut rows = table(["P_KEY", "DESIRED", "PROGRAMMED", "PENDING", "MODE", "NAMESPACES"]);
                     for one in &all {
-                        let open = (one.wanted - one.there).to_string();
+                        let open = (one.desired - one.programmed).to_string();
                         let namespaces =
                             if one.namespaces.is_empty() { "-".to_owned() } else { one.namespaces.join(",") };
                         rows.add_row([
                             one.pkey.clone(),
-                            one.wanted.to_string(),
-                            one.there.to_string(),
+                            one.desired.to_string(),
+                            one.programmed.to_string(),
                             open,
                             one.mode.clone(),
                             namespaces,

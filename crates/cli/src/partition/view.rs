@@ -25,7 +25,7 @@ pub struct MemberRow {
     pub pod: String,
     pub interface: String,
     pub network: String,
-    /// `programmed`, `pending`, `failing`, `refused`, `unmanaged`, or `unseen` if the cluster daemon has not
+    /// `programmed`, `pending`, `failing`, `refused`, `unmanaged`, or `unprocessed` if the cluster daemon has not
     /// processed the member yet.
     pub state: String,
     pub why: String,
@@ -36,8 +36,8 @@ pub struct MemberRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PartitionRow {
     pub pkey: String,
-    pub wanted: usize,
-    pub there: usize,
+    pub desired: usize,
+    pub programmed: usize,
     pub mode: String,
     pub namespaces: Vec<String>,
 }
@@ -61,8 +61,8 @@ impl PartitionView {
         }
         for row in self.members(|_| true) {
             let line = lines.entry(row.pkey).or_default();
-            line.wanted += 1;
-            line.there += usize::from(row.state == "programmed");
+            line.desired += 1;
+            line.programmed += usize::from(row.state == "programmed");
         }
         for (pkey, line) in &mut lines {
             line.pkey.clone_from(pkey);
@@ -126,7 +126,7 @@ fn node_members(object: &NodePartitions) -> Vec<MemberRow> {
             Some(_) => "pending",
             None if status.is_some_and(|status| status.unmanaged) => "unmanaged",
             None if current => "programmed",
-            None => "unseen",
+            None => "unprocessed",
         };
         MemberRow {
             pkey: member.pkey.clone(),
@@ -188,7 +188,7 @@ mod tests {
         let states: Vec<_> = rows.iter().map(|row| (row.state.as_str(), row.why.as_str())).collect();
         assert_eq!(states, [("programmed", ""), ("failing", "connection refused")]);
         let lines = view.partitions();
-        assert_eq!((lines[0].wanted, lines[0].there, lines[0].mode.as_str()), (2, 1, "enforce"));
+        assert_eq!((lines[0].desired, lines[0].programmed, lines[0].mode.as_str()), (2, 1, "enforce"));
         assert_eq!(
             view.describe_partition(PKeyBase::new(5).unwrap()),
             "partition 0x0005: Partition five allows namespaces a (mode enforce)\n"

@@ -17,7 +17,8 @@ pub fn render(report: &StatusReport, parts: &[StatusPart], wide: bool) -> String
         all.into_iter().filter(|(part, _)| selected(*part)).map(|(_, text)| text).collect();
     if parts.is_empty() {
         shown.extend(
-            (!report.unseen.is_empty()).then(|| format!("Not readable: {}\n", report.unseen.join("; "))),
+            (!report.unreadable.is_empty())
+                .then(|| format!("Not readable: {}\n", report.unreadable.join("; "))),
         );
     }
     shown.join("\n")

@@ -13,7 +13,7 @@ pub struct StatusReport {
     pub addresses: Vec<AddressSpaceRow>,
     /// Kinds of API objects that could not be listed, each with the error. If there are any, the report is
     /// incomplete.
-    pub unseen: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 /// A pod of the node daemon or of the cluster daemon.
@@ -107,7 +107,7 @@ impl StatusReport {
             nodes: nodes::node_rows(objects, &daemons),
             pods: pods::pod_rows(objects),
             addresses: addresses::address_rows(objects),
-            unseen: objects.unreadable.clone(),
+            unreadable: objects.unreadable.clone(),
             daemons,
         }
     }

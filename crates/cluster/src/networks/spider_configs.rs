@@ -47,7 +47,7 @@ impl SpiderConfigController {
             WriteOutcome::UpToDate => {
                 let note = desired.warnings.join("; ");
                 if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
-                    self.context.publish_event(config, EventType::Normal, "ReadAsMeant", note).await;
+                    self.context.publish_event(config, EventType::Normal, "SpellingCorrected", note).await;
                 }
             }
         }

@@ -21,11 +21,11 @@ pub fn compute(
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let mut status = FabricStatus {
         manager: manager.to_owned(),
-        wanted: count(reconciler.desired().len()),
-        open: count(
+        desired: count(reconciler.desired().len()),
+        pending: count(
             reconciler.pending_changes().values().map(|change| change.add.len() + change.remove.len()).sum(),
         ),
-        listed: count(reconciler.observed().map_or(0, ferroband_partition::MembershipTable::len)),
+        reported: count(reconciler.observed().map_or(0, ferroband_partition::MembershipTable::len)),
         ..FabricStatus::default()
     };
     let orphans: Vec<String> =
@@ -40,7 +40,7 @@ pub fn compute(
             old,
             "Reachable",
             None,
-            "NotHeardYet",
+            "NotAnsweredYet",
             "the subnet manager has not answered yet".to_owned(),
         ),
         _ => condition(old, "Reachable", Some(true), "Answers", "the subnet manager answers".to_owned()),
@@ -56,7 +56,7 @@ pub fn compute(
             Some(false) => {
                 ("LimitedByDefault", "the ports of pods are limited members of the default partition")
             }
-            None => ("NotTold", "the subnet manager does not report membership of the default partition"),
+            None => ("NotReported", "the subnet manager does not report membership of the default partition"),
         };
         status.conditions.push(condition(old, "Isolated", open, reason, message.to_owned()));
         let (reason, message) = match fabric.virtualization {
@@ -68,7 +68,7 @@ pub fn compute(
                 ("NotVirtualized", "this opensm does not configure virtual functions; none is in use")
             }
             Some(true) => ("Virtualized", "the subnet manager configures virtual functions"),
-            None => ("NotTold", "the subnet manager does not report support for virtual functions"),
+            None => ("NotReported", "the subnet manager does not report support for virtual functions"),
         };
         let virtualized = fabric.virtualization.map(|able| able || !vfs_in_use);
         status.conditions.push(condition(old, "Virtualized", virtualized, reason, message.to_owned()));
@@ -87,7 +87,7 @@ pub fn compute(
         }
         let remarks = fabric.warnings.join("; ");
         if !remarks.is_empty() {
-            status.conditions.push(condition(old, "Understood", Some(false), "Remarks", remarks));
+            status.conditions.push(condition(old, "NoWarnings", Some(false), "Warnings", remarks));
         }
     }
     if !orphans.is_empty() {
@@ -95,7 +95,7 @@ pub fn compute(
             "{} GUIDs of this cluster's range are partition members but not in use in this cluster; Ferroband does not remove them; see .status.orphans, and remove them from the subnet manager unless another cluster uses the same range",
             orphans.len()
         );
-        status.conditions.push(condition(old, "NoStrangers", Some(false), "ForeignGuids", message));
+        status.conditions.push(condition(old, "NoForeignMembers", Some(false), "ForeignGuids", message));
     }
     status.orphans = orphans.into_iter().take(MAX_LISTED_ORPHANS).collect();
     status

@@ -51,14 +51,14 @@ pub fn compute(
     status.placed = placed.filter(|(key, guid)| is_needed(*key, *guid)).map(format_member).collect();
     let shared = desired.shared_port_keys.get(&node);
     status.conditions.push(match shared {
-        None => condition(before, "TenantsApart", Some(true), "OwnPorts", "no port has P_Keys of several tenants".to_owned()),
+        None => condition(before, "PortsNotShared", Some(true), "OwnPorts", "no port has P_Keys of several tenants".to_owned()),
         Some(keys) => {
             let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             let message = format!(
                 "pods of several namespaces share a port that is in partitions {}, so each of these pods can use all of these P_Keys; give each tenant its own virtual functions",
                 keys.join(", ")
             );
-            condition(before, "TenantsApart", Some(false), "SharedPort", message)
+            condition(before, "PortsNotShared", Some(false), "SharedPort", message)
         }
     });
     let keys = desired.key_counts.get(&node).copied().unwrap_or_default();
@@ -67,6 +67,6 @@ pub fn compute(
     // The message does not contain the current count, because every new pod would then cause a write of the
     // status.
     let message = format!("the node's driver supports at most {MAX_NODE_PKEYS} P_Keys");
-    status.conditions.push(condition(before, "PartitionsLeft", Some(room), reason, message));
+    status.conditions.push(condition(before, "PKeysAvailable", Some(room), reason, message));
     status
 }

@@ -96,9 +96,9 @@ impl OpensmHost for OpensmHostObject {
         Box::pin(async {
             let Some(host) = self.cached() else { return Ok(None) };
             let status = host.status.clone().unwrap_or_default();
-            let (port, ours) = (self.port.clone(), self.host_port_guids());
-            if host.spec.serial > 0 && (host.spec.port != port || host.spec.ours != ours) {
-                self.apply(&SubnetManagerHostSpec { port, ours, ..host.spec.clone() }).await?;
+            let (port, managed_ports) = (self.port.clone(), self.host_port_guids());
+            if host.spec.serial > 0 && (host.spec.port != port || host.spec.managed_ports != managed_ports) {
+                self.apply(&SubnetManagerHostSpec { port, managed_ports, ..host.spec.clone() }).await?;
             }
             // Return the members only once the node daemon has written them to opensm's partition file. If
             // the file is damaged later, the node daemon repairs it.
@@ -127,8 +127,8 @@ impl OpensmHost for OpensmHostObject {
             }
             let old = self.cached().map(|host| host.spec.clone()).unwrap_or_default();
             let serial = if old.members == members && old.serial > 0 { old.serial } else { old.serial + 1 };
-            let (port, ours) = (self.port.clone(), self.host_port_guids());
-            self.apply(&SubnetManagerHostSpec { members, serial, signal: old.signal, port, ours }).await?;
+            let (port, managed_ports) = (self.port.clone(), self.host_port_guids());
+            self.apply(&SubnetManagerHostSpec { members, serial, port, managed_ports, ..old }).await?;
             self.wait_for_status("partition file not written", |status| status.written >= serial).await
         })
     }
@@ -141,7 +141,8 @@ impl OpensmHost for OpensmHostObject {
             if spec.signal >= written {
                 return Ok(());
             }
-            (spec.signal, spec.port, spec.ours) = (written, self.port.clone(), self.host_port_guids());
+            (spec.signal, spec.port, spec.managed_ports) =
+                (written, self.port.clone(), self.host_port_guids());
             self.apply(&spec).await?;
             self.wait_for_status("opensm not signalled", |status| status.signalled >= written).await
         })

@@ -42,7 +42,7 @@ pub fn build_status(
             let names: Vec<_> = pass.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
             (
                 IN_PROGRESS,
-                (false, "Held"),
+                (false, "WaitingForPods"),
                 format!("waiting for these pods to release their virtual functions: {}", names.join(", ")),
             )
         }
@@ -50,7 +50,7 @@ pub fn build_status(
             (IN_PROGRESS, (false, "InUse"), deferred_message(&pass.deferred))
         }
         (None, Progress::Settled) => {
-            (SUCCEEDED, (true, "AsWanted"), "the adapters are configured as the policies require".to_owned())
+            (SUCCEEDED, (true, "AsDesired"), "the adapters are configured as the policies require".to_owned())
         }
     };
     let generation = state.metadata.generation;

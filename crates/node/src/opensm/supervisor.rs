@@ -53,7 +53,7 @@ impl DesiredOpensm {
             serial: object.spec.serial,
             signal: object.spec.signal,
             port: object.spec.port.clone(),
-            own_ports: object.spec.ours.iter().filter_map(|text| parse_guid(text)).collect(),
+            own_ports: object.spec.managed_ports.iter().filter_map(|text| parse_guid(text)).collect(),
             reported: reported.unwrap_or_default(),
         }
     }
@@ -209,7 +209,7 @@ impl OpensmSupervisor {
             ferroband_partition::opensm::write_partitions_file(&self.good_copy(), &text)
                 .map_err(to_problem)?;
         }
-        status.open = parse_members(&text).is_ok_and(|(_, open)| open);
+        status.open_default_partition = parse_members(&text).is_ok_and(|(_, open)| open);
         status.written = desired.serial;
         let restored = changed && desired.reported.0 >= desired.serial;
         if restored {

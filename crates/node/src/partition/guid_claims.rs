@@ -4,7 +4,7 @@
 
 use super::guid_leases::GuidLease;
 use crate::api_call::{ApiFailure, classify, with_timeout};
-use ferroband_api::ferroband::{GuidBlock, GuidBlockSpec, GuidClaim, NodePartitions};
+use ferroband_api::ferroband::{FabricName, GuidBlock, GuidBlockSpec, GuidClaim, NodePartitions};
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
 use ferroband_partition::{
     ClusterSlice, GuidBlockClaims, GuidBlockUpdate, GuidOwner, GuidRange, PartitionSettings, block_name,
@@ -262,5 +262,5 @@ fn spec_from_block(block: &GuidBlockClaims) -> GuidBlockSpec {
         (offset.to_string(), GuidClaim { node: claim.node.clone(), device: claim.device.clone() })
     };
     let claims: BTreeMap<String, GuidClaim> = block.claims.iter().map(claim).collect();
-    GuidBlockSpec { node: block.node.clone(), claims }
+    GuidBlockSpec { fabric: FabricName::Default, node: block.node.clone(), claims }
 }

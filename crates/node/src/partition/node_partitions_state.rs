@@ -1,6 +1,6 @@
 //! The desired content of this node's NodePartitions object: virtual functions and partition members. No I/O.
 
-use ferroband_api::ferroband::{NodeMember, NodePartitions, NodePartitionsSpec};
+use ferroband_api::ferroband::{FabricName, NodeMember, NodePartitions, NodePartitionsSpec};
 use ferroband_model::{Guid, PciAddress};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,11 @@ impl NodePartitionsState {
     }
 
     pub fn spec(&self) -> NodePartitionsSpec {
-        NodePartitionsSpec { functions: self.functions.clone(), members: self.members.clone() }
+        NodePartitionsSpec {
+            fabric: FabricName::Default,
+            functions: self.functions.clone(),
+            members: self.members.clone(),
+        }
     }
 
     /// Records that `spec` was written and that the NodePartitions object then had this generation.

@@ -18,7 +18,10 @@ fn node(name: &str, functions: &[&str], members: Vec<(&str, NodeMember)>) -> Arc
     let functions =
         functions.iter().enumerate().map(|(n, guid)| (format!("0000:3b:00.{n}"), (*guid).to_owned()));
     let members = members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect();
-    Arc::new(NodePartitions::new(name, NodePartitionsSpec { functions: functions.collect(), members }))
+    Arc::new(NodePartitions::new(
+        name,
+        NodePartitionsSpec { functions: functions.collect(), members, ..NodePartitionsSpec::default() },
+    ))
 }
 
 fn partition(pkey: &str, namespaces: &[&str], mode: PartitionMode) -> Arc<Partition> {
