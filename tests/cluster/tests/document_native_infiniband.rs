@@ -5,8 +5,8 @@
 use ferroband_cluster_tests::hardware::{allocatable, apply_device_config, wait_allocatable};
 use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, kubectl_get, node_names, read_example, reboot_node, start_own_lab,
-    wait_network_definition,
+    TestObjects, eventually, exec_in_pod, kubectl_get, kubectl_with, node_names, read_example, reboot_node,
+    start_own_lab, wait_network_definition,
 };
 use serde_json::{Value, json};
 
@@ -75,6 +75,12 @@ fn adapter_is_switched_to_infiniband_and_a_pod_gets_a_function() {
 
     // A pod with it as an additional interface.
     let pod: String = read_example("infiniband-policy/pod.yaml");
+    // The webhook fails open. Both replicas were on the nodes that were rebooted, and a pod that is created before one
+    // of them answers would get no function.
+    eventually("the webhook adds the resource", 120, || {
+        let admitted = kubectl_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &pod);
+        if admitted.out.contains(RESOURCE) { Ok(()) } else { Err(admitted.err) }
+    });
     objects.apply(&pod).apply(&pod.replace("name: infiniband\n", "name: infiniband-2\n"));
     let pods = ["infiniband", "infiniband-2"].map(|pod| objects.wait_ready(pod, 120));
     for pod in &pods {
