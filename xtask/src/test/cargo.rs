@@ -1,14 +1,12 @@
-//! Tests run by cargo.
+//! Tests compiled by cargo, and checks that cargo makes.
 
-use super::tally::Tally;
-use anyhow::{Context, Result, bail};
+use super::lanes::TestProgram;
+use anyhow::{Context, Result};
 use ferroband_lab::cache;
 use ferroband_lab::command::{command, output};
 use ferroband_lab::workspace;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 
 /// The crate whose tests need a cluster.
 const CLUSTER: &str = "ferroband-cluster-tests";
@@ -34,92 +32,42 @@ pub fn check_lints() -> Result<()> {
         .map(drop)
 }
 
-/// Tests of libraries and binaries, and integration tests without privileges.
-pub fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
-    let mut args = vec![
-        "test",
-        "--workspace",
-        "--exclude",
-        CLUSTER,
-        "--exclude",
-        VMLAB,
-        "--lib",
-        "--bins",
-        "--no-fail-fast",
-    ];
+/// Compiles the tests of libraries and binaries, and the integration tests without privileges.
+pub fn build_unit() -> Result<Vec<TestProgram>> {
+    let mut args = vec!["--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--lib", "--bins"];
     let tests = integration_tests()?;
     for (package, test) in &tests {
         if package != CLUSTER && package != VMLAB && test != NETNS {
             args.extend(["--test", test]);
         }
     }
-    run_and_count(tally, &mut cargo(&args), only, &[])
+    build(&args)
 }
 
-/// Each crate's `tests/netns.rs`.
-pub fn netns(tally: &mut Tally, only: Option<&str>) -> Result<()> {
-    let args =
-        ["test", "--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS, "--no-fail-fast"];
-    run_and_count(tally, &mut cargo(&args), only, &[])
+/// Compiles each crate's `tests/netns.rs`.
+pub fn build_netns() -> Result<Vec<TestProgram>> {
+    build(&["--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS])
 }
 
-/// Compiles the scenarios. Returns the test programs by the name of their file; that of the library is `lib`.
-pub fn build_scenarios() -> Result<Vec<(String, PathBuf)>> {
-    let args = ["test", "--package", CLUSTER, "--no-run", "--message-format", "json-render-diagnostics"];
-    let messages = output(&mut cargo(&args)).context("cannot build the scenarios")?;
-    let mut programs = Vec::new();
-    for message in messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        if let Some(program) = message["executable"].as_str().filter(|_| message["profile"]["test"] == true) {
-            let name = match message["target"]["kind"][0].as_str() {
-                Some("test") => message["target"]["name"].as_str().unwrap_or_default(),
-                _ => "lib",
-            };
-            programs.push((name.to_string(), PathBuf::from(program)));
-        }
-    }
-    programs.sort();
+/// Compiles the scenarios.
+pub fn build_scenarios() -> Result<Vec<TestProgram>> {
+    build(&["--package", CLUSTER])
+}
+
+/// Compiles the scenarios for a lab of emulated nodes.
+pub fn build_emulated_scenarios() -> Result<Vec<TestProgram>> {
+    build(&["--package", VMLAB, "--tests"])
+}
+
+/// Compiles tests and returns their programs.
+fn build(args: &[&str]) -> Result<Vec<TestProgram>> {
+    let mut test = cargo(&["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    let messages = output(test.args(args)).context("cannot build the tests")?;
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs: Vec<TestProgram> =
+        messages.filter_map(|message| TestProgram::from_message(&message)).collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(programs)
-}
-
-/// The scenarios on a lab of emulated nodes.
-pub fn vmlab(tally: &mut Tally, which: &[&str], lab: &str) -> Result<()> {
-    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
-    let mut cargo = cargo(&["test", "--package", VMLAB, "--no-fail-fast", "--tests"]);
-    cargo.env("FERROBAND_LAB_PROGRAM", xtask).env("FERROBAND_LAB", lab);
-    run_and_count(tally, &mut cargo, None, &[&["--test-threads=1"], which].concat())
-}
-
-fn run_and_count(tally: &mut Tally, cargo: &mut Command, only: Option<&str>, more: &[&str]) -> Result<()> {
-    let output = run_printing(cargo.arg("--").args(more).args(only), "")?;
-    let counted = tally.add_libtest_output(&output.text);
-    if !output.status.success() && (!counted || !output.text.contains("FAILED")) {
-        bail!("cargo test: {}", output.status);
-    }
-    Ok(())
-}
-
-/// Output and exit status of a test program, or of cargo.
-pub struct TestOutput {
-    pub text: String,
-    pub status: ExitStatus,
-}
-
-/// Runs tests and prints their output, except passed tests. Each line starts with `prefix`.
-pub fn run_printing(tests: &mut Command, prefix: &str) -> Result<TestOutput> {
-    let mut child = tests.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {tests:?}"))?;
-    let mut text = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line.context("cannot read the output of the tests")?;
-            if !line.is_empty() && !line.contains("... ok") {
-                eprintln!("  {prefix}{line}");
-            }
-            text.push_str(&line);
-            text.push('\n');
-        }
-    }
-    let status = child.wait().context("cannot wait for the tests")?;
-    Ok(TestOutput { text, status })
 }
 
 /// Integration tests of a package that need neither privileges nor a cluster.

@@ -1,7 +1,7 @@
 //! Labs of the scenarios: started before, removed afterwards, also if this process is killed.
 
 use super::cargo;
-use super::lanes::{self, ScenarioFile};
+use super::lanes::{self, TestOptions, TestProgram};
 use super::tally::Tally;
 use anyhow::{Context, Result};
 use ferroband_lab::cluster::{Lab, LabRdmaMode, LabUpArgs, NodeKernel, down, up};
@@ -29,25 +29,38 @@ pub fn run(
             // Cheap here: the labs have just built the same programs.
             tally.check("a release can be built", check_release);
         }
-        let files = cargo::build_scenarios()?.into_iter().map(ScenarioFile::new).collect();
-        lanes::run(tally, files, labs, &scenario_environment(rounds, peers)?, only)
+        let programs = cargo::build_scenarios()?;
+        let programs = programs.into_iter().map(|one| TestProgram { needs_lab: !has_own_lab(&one), ..one });
+        // The last lane has no lab: it runs the files whose scenarios start labs of their own.
+        let lanes: Vec<_> = labs.iter().map(|lab| Some(lab.as_str())).chain([None]).collect();
+        lanes::run(tally, programs.collect(), &lanes, &scenario_options(only, rounds, peers)?)
     })
 }
 
-/// Environment variables that the scenarios read, except the name of their lab.
-fn scenario_environment(rounds: usize, peers: Option<&Path>) -> Result<Vec<(&'static str, OsString)>> {
+/// Whether a file's scenarios start their own lab, found by the call in the source.
+fn has_own_lab(program: &TestProgram) -> bool {
+    let text = std::fs::read_to_string(&program.source).unwrap_or_default();
+    ["start_own_lab(", "start_bare_lab("].iter().any(|call| text.contains(call))
+}
+
+/// Arguments and environment variables of all scenarios.
+fn scenario_options<'a>(
+    only: Option<&'a str>,
+    rounds: usize,
+    peers: Option<&Path>,
+) -> Result<TestOptions<'a>> {
     let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
-    let mut variables: Vec<(&str, OsString)> =
+    let mut environment: Vec<(&str, OsString)> =
         vec![("FERROBAND_LAB_PROGRAM", xtask.into()), ("FERROBAND_SOAK", rounds.to_string().into())];
     if let Some(folder) = peers {
         let folder = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?;
-        variables.push(("FERROBAND_PEERS", folder.into()));
+        environment.push(("FERROBAND_PEERS", folder.into()));
     }
     // One scenario needs it and fails with a clear message without it.
     if let Ok(program) = ferroband_lab::tools::ensure_promtool() {
-        variables.push(("FERROBAND_PROMTOOL", program.into()));
+        environment.push(("FERROBAND_PROMTOOL", program.into()));
     }
-    Ok(variables)
+    Ok(TestOptions { args: ["--test-threads=1"].into_iter().chain(only).collect(), environment })
 }
 
 fn check_release() -> Result<()> {
@@ -67,10 +80,15 @@ pub fn run_emulated(tally: &mut Tally, only: Option<&str>, keep: bool, series: &
         let series = series.to_string();
         let shape =
             LabUpArgs { nodes: Some(2), kernel: NodeKernel::Vm, series, rdma, ..LabUpArgs::unchanged() };
-        run_in_labs(tally, &[kind.to_string()], keep, &shape, |tally, labs| match (only, rdma) {
-            (Some(only), _) => cargo::vmlab(tally, &[only], &labs[0]),
-            (None, LabRdmaMode::Exclusive) => cargo::vmlab(tally, &["--skip", SHARED_PREFIX], &labs[0]),
-            (None, LabRdmaMode::Shared) => cargo::vmlab(tally, &[SHARED_PREFIX], &labs[0]),
+        run_in_labs(tally, &[kind.to_string()], keep, &shape, |tally, labs| {
+            let mut options = scenario_options(only, 1, None)?;
+            match (only, rdma) {
+                (Some(_), _) => {}
+                (None, LabRdmaMode::Exclusive) => options.args.extend(["--skip", SHARED_PREFIX]),
+                (None, LabRdmaMode::Shared) => options.args.push(SHARED_PREFIX),
+            }
+            let lanes: Vec<_> = labs.iter().map(|lab| Some(lab.as_str())).collect();
+            lanes::run(tally, cargo::build_emulated_scenarios()?, &lanes, &options)
         })?;
     }
     Ok(())

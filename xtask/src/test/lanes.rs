@@ -1,115 +1,186 @@
-//! Runs the files of the cluster tier in lanes, several at a time: a scenario mostly waits.
+//! Runs test programs in lanes, several at a time: most tests wait more than they compute.
 //!
 //! ```text
-//! queue of files ─┬─▶ lane 1: shared lab A ── one file after the other
-//!                 ├─▶ lane 2: shared lab B
-//!                 └─▶ lane 3: no lab       ── only files that start labs of their own
+//! queue of programs ─┬─▶ lane 1: shared lab A ── one program after the other
+//!                    ├─▶ lane 2: shared lab B
+//!                    └─▶ lane 3: no lab       ── only programs that need no shared lab
 //! ```
 
-use super::cargo::{TestOutput, run_printing};
 use super::tally::Tally;
-use anyhow::{Result, bail};
-use ferroband_lab::cache;
+use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-/// A file with scenarios, compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioFile {
+/// A compiled file of tests, or the unit tests of a library or program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TestProgram {
+    /// Package and target, for example `ferroband-node netns`.
     pub name: String,
     pub program: PathBuf,
-    /// Whether its scenarios start labs of their own.
-    pub own_lab: bool,
+    /// Folder of its package. Tests run there, as under cargo.
+    pub folder: PathBuf,
+    /// Source file.
+    pub source: PathBuf,
+    /// Whether it needs the lab of a lane.
+    pub needs_lab: bool,
 }
 
-impl ScenarioFile {
-    pub fn new((name, program): (String, PathBuf)) -> Self {
-        let own_lab = has_own_lab(&name);
-        Self { name, program, own_lab }
+impl TestProgram {
+    /// Reads a message of `cargo test --message-format json`. Returns `None` if it is about something else.
+    pub fn from_message(message: &Value) -> Option<Self> {
+        let program = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+        let target = &message["target"];
+        let package = folder.file_name()?.to_string_lossy().into_owned();
+        Some(Self {
+            name: format!("{package} {}", target["name"].as_str()?),
+            program: PathBuf::from(program),
+            folder: folder.to_owned(),
+            source: PathBuf::from(target["src_path"].as_str()?),
+            needs_lab: false,
+        })
     }
 }
 
-/// Whether a file's scenarios start their own lab, found by the call in the source.
-fn has_own_lab(file: &str) -> bool {
-    let path = cache::checkout().join("tests/cluster/tests").join(file).with_extension("rs");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    ["start_own_lab(", "start_bare_lab("].iter().any(|call| text.contains(call))
+/// What all programs of a tier get.
+#[derive(Default)]
+pub struct TestOptions<'a> {
+    /// Arguments of every program.
+    pub args: Vec<&'a str>,
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// Files that no lane has taken yet.
-struct FileQueue(Mutex<Vec<ScenarioFile>>);
+/// Programs that no lane has taken yet.
+struct ProgramQueue(Mutex<Vec<TestProgram>>);
 
-impl FileQueue {
-    /// Takes the next file for a lane. A lane with a lab prefers files that need one, because the other lane cannot
-    /// run those.
-    fn take(&self, has_lab: bool) -> Option<ScenarioFile> {
-        let mut files = self.0.lock();
-        let shared = files.iter().position(|file| has_lab && !file.own_lab);
-        shared.or_else(|| files.iter().position(|file| file.own_lab)).map(|position| files.remove(position))
+impl ProgramQueue {
+    /// Takes the next program for a lane. A lane with a lab prefers programs that need one, because the other lanes
+    /// cannot run those.
+    fn take(&self, has_lab: bool) -> Option<TestProgram> {
+        let mut programs = self.0.lock();
+        let with_lab = programs.iter().position(|program| has_lab && program.needs_lab);
+        let position = with_lab.or_else(|| programs.iter().position(|program| !program.needs_lab));
+        position.map(|position| programs.remove(position))
     }
 }
 
-/// Runs all files: one lane for each of `labs`, and one without a lab. `environment` is set for every file.
+/// Runs all programs, one lane for each of `lanes`: the name of its lab, or `None`.
 pub fn run(
     tally: &mut Tally,
-    files: Vec<ScenarioFile>,
-    labs: &[String],
-    environment: &[(&str, OsString)],
-    only: Option<&str>,
+    programs: Vec<TestProgram>,
+    lanes: &[Option<&str>],
+    options: &TestOptions<'_>,
 ) -> Result<()> {
-    let queue = FileQueue(Mutex::new(files));
-    let outputs = thread::scope(|scope| {
-        let queue = &queue;
-        let lanes = labs.iter().map(Some).chain([None]);
-        let running: Vec<_> =
-            lanes.map(|lab| scope.spawn(move || run_lane(queue, lab, environment, only))).collect();
-        let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
-        joined.map(|lane| lane.unwrap_or_else(|_| bail!("a lane panicked"))).collect::<Vec<_>>()
+    let queue = &ProgramQueue(Mutex::new(programs));
+    let lanes: Vec<_> = thread::scope(|scope| {
+        let start = |lab: &Option<_>| {
+            let lab = *lab;
+            scope.spawn(move || run_lane(queue, lab, options))
+        };
+        let running: Vec<_> = lanes.iter().map(start).collect();
+        let join = |lane: thread::ScopedJoinHandle<'_, _>| lane.join();
+        running.into_iter().map(|lane| join(lane).unwrap_or_else(|_| bail!("a lane panicked"))).collect()
     });
-    for (file, output) in outputs.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+    for (name, output) in lanes.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
         let counted = tally.add_libtest_output(&output.text);
         if !output.status.success() && (!counted || !output.text.contains("FAILED")) {
-            tally.fail(format!("{file}: {}", output.status));
+            tally.fail(format!("{name}: {}", output.status));
         }
     }
     Ok(())
 }
 
 fn run_lane(
-    queue: &FileQueue,
-    lab: Option<&String>,
-    environment: &[(&str, OsString)],
-    only: Option<&str>,
+    queue: &ProgramQueue,
+    lab: Option<&str>,
+    options: &TestOptions<'_>,
 ) -> Result<Vec<(String, TestOutput)>> {
     let mut outputs = Vec::new();
-    while let Some(file) = queue.take(lab.is_some()) {
-        let mut tests = Command::new(&file.program);
-        // As cargo does: tests run in the folder of their package.
-        tests.current_dir(cache::checkout().join("tests/cluster")).arg("--test-threads=1").args(only);
-        tests.env("FERROBAND_LAB", lab.map_or("none", String::as_str)).envs(environment.iter().cloned());
-        outputs.push((file.name.clone(), run_printing(&mut tests, &format!("{}: ", file.name))?));
+    while let Some(TestProgram { name, program, folder, .. }) = queue.take(lab.is_some()) {
+        let mut tests = Command::new(program);
+        tests.current_dir(&folder).args(&options.args).env("CARGO_MANIFEST_DIR", folder);
+        tests.env("FERROBAND_LAB", lab.unwrap_or("none")).envs(options.environment.iter().cloned());
+        let output = run_printing(&mut tests, &name)?;
+        outputs.push((name, output));
     }
     Ok(outputs)
+}
+
+/// Output and exit status of a test program.
+struct TestOutput {
+    text: String,
+    status: ExitStatus,
+}
+
+/// Runs tests and prints their output, except passed tests. Each line starts with the program's name.
+fn run_printing(tests: &mut Command, name: &str) -> Result<TestOutput> {
+    let mut child = tests.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {name}"))?;
+    let mut text = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.with_context(|| format!("cannot read the output of {name}"))?;
+            if !line.is_empty() && !line.contains("... ok") && !line.starts_with("running ") {
+                eprintln!("  {name}: {line}");
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+    Ok(TestOutput { text, status })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn file(name: &str, own_lab: bool) -> ScenarioFile {
-        ScenarioFile { name: name.to_string(), program: PathBuf::new(), own_lab }
+    fn program(name: &str, needs_lab: bool) -> TestProgram {
+        TestProgram { name: name.to_string(), needs_lab, ..TestProgram::default() }
     }
 
     #[test]
-    fn lane_without_a_lab_takes_only_files_with_their_own() {
-        let queue = FileQueue(Mutex::new(vec![file("a", false), file("b", true), file("c", true)]));
+    fn lane_without_a_lab_takes_only_programs_that_need_none() {
+        let queue =
+            ProgramQueue(Mutex::new(vec![program("a", true), program("b", false), program("c", false)]));
         let names = [queue.take(false), queue.take(true), queue.take(true), queue.take(true)]
-            .map(|taken| taken.map(|file| file.name));
+            .map(|taken| taken.map(|program| program.name));
         assert_eq!(names, [Some("b"), Some("a"), Some("c"), None].map(|name| name.map(String::from)));
-        let queue = FileQueue(Mutex::new(vec![file("a", false)]));
+        let queue = ProgramQueue(Mutex::new(vec![program("a", true)]));
         assert_eq!(queue.take(false), None);
+    }
+
+    #[test]
+    fn test_programs_are_found_in_the_messages_of_cargo() {
+        let mut message = json!({
+            "manifest_path": "/x/crates/node/Cargo.toml", "executable": "/t/netns-1", "profile": {"test": true},
+            "target": {"name": "netns", "src_path": "/x/crates/node/tests/netns.rs"},
+        });
+        let found = TestProgram::from_message(&message).expect("a test program");
+        assert_eq!(
+            (found.name.as_str(), found.folder.as_path()),
+            ("node netns", Path::new("/x/crates/node"))
+        );
+        message["profile"]["test"] = json!(false);
+        assert_eq!(TestProgram::from_message(&message), None);
+    }
+
+    #[test]
+    fn failed_and_crashed_programs_are_counted() {
+        let shell = |name: &str| TestProgram {
+            name: name.to_string(),
+            program: PathBuf::from("/bin/sh"),
+            folder: PathBuf::from("/"),
+            ..TestProgram::default()
+        };
+        let mut tally = Tally::default();
+        let options = TestOptions { args: vec!["-c", "exit 3"], ..TestOptions::default() };
+        run(&mut tally, vec![shell("a"), shell("b")], &[None, None], &options).expect("it runs");
+        assert_eq!(tally.finish(), 1);
     }
 }

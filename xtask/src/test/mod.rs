@@ -22,6 +22,7 @@ mod vm;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use lanes::{TestOptions, TestProgram};
 use std::path::PathBuf;
 use tally::Tally;
 
@@ -88,7 +89,7 @@ pub fn run_tests(args: &TestArgs) -> Result<i32> {
                 ferroband_lab::tools::require_root()?;
                 ferroband_lab::tools::require(ferroband_lab::tools::LAB_REQUIREMENTS)?;
                 ferroband_lab::tools::require(ferroband_lab::tools::FABRIC_REQUIREMENTS)?;
-                cargo::netns(tally, only)
+                run_plain(tally, cargo::build_netns()?, only)
             }
             TestTier::Conformance => {
                 conformance::run(tally, only).and_then(|()| conformance::check_budget(tally))
@@ -121,7 +122,13 @@ fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
         tally.check("generated files are current", crate::generate::check_current);
         crate::check::run(|name, check| tally.check(name, check))?;
     }
-    cargo::unit(tally, only)
+    run_plain(tally, cargo::build_unit()?, only)
+}
+
+/// Runs tests that need no lab, two programs at a time.
+fn run_plain(tally: &mut Tally, programs: Vec<TestProgram>, only: Option<&str>) -> Result<()> {
+    let options = TestOptions { args: only.into_iter().collect(), ..TestOptions::default() };
+    lanes::run(tally, programs, &[None, None], &options)
 }
 
 #[cfg(test)]

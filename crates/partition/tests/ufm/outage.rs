@@ -70,7 +70,7 @@ async fn wait_for(mut done: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pod_ran_outside_its_partition_during_a_ufm_outage() {
-    let away = if std::env::var_os("FERROBAND_SOAK").is_some() { 120 } else { 20 };
+    let away = if std::env::var_os("FERROBAND_SOAK").is_some() { 120 } else { 6 };
     let simulator = Arc::new(UfmSimulator::start(UfmSimulatorOptions::default()).unwrap());
     let fixture = Arc::new(UfmReconcilerFixture::start_with_period(ufm(&simulator), Duration::from_secs(1)));
     let pods = Arc::new(PodChurn::default());
