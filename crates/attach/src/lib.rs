@@ -5,78 +5,42 @@
 //! instruction: every change is recorded in the [`journal`] before it is made, and DEL needs only the journal.
 //!
 //! ```text
-//! runtime ── variables, stdin ─▶ protocol ─▶ run ─┬─ add ── apply ─┬─ ipoib, vf ── address  in-process
-//!         ◀─ result or error ──                   │                ├─ rdma, coordinator
-//!                                                 │                └─ chain ── delegate     foreign binaries
-//!                                                 ├─ del ── undo ──── the same, in reverse
-//!                                                 ├─ check
-//!                                                 ├─ gc
-//!                                                 └─ status
-//!      socket: message ◀──▶ node daemon           journal, owed: files in var/lib/ferroband
-//!                                                 lock, pending_status: in run/ferroband
+//! runtime ── variables, stdin ─▶ protocol ─▶ commands ─┬─ add ── apply ─┬─ ipoib, vf ── interface_addresses   in-process
+//!         ◀─ result or error ──                        │                ├─ rdma, coordinator
+//!                                                      │                └─ chain ── delegate    foreign binaries
+//!                                                      ├─ del ── undo ──── the same, in reverse
+//!                                                      ├─ check
+//!                                                      ├─ gc
+//!                                                      └─ status
 //! ```
 //!
-//! The daemon uses [`socket`], [`message`], [`plan`], [`owed`], [`pending_status`] and [`journal`] from this crate, so
-//! both sides share one implementation.
+//! | Folder | Contents |
+//! |---|---|
+//! | `protocol` | the CNI call: variables, configuration, arguments, version, result, error |
+//! | `ipc` | the connection to the node daemon: socket, messages, plan, client |
+//! | `state` | files in `var/lib/ferroband` and `run/ferroband`: journal, locks, pending releases and statuses |
+//! | `steps` | what each plugin does to the node: apply, undo and check |
+//! | `legacy` | state files of the replaced plugins |
+//! | `commands` | ADD, DEL, CHECK, GC and STATUS |
+//!
+//! The daemon uses [`socket`], [`message`], [`plan`], [`pending_release`], [`pending_status`] and [`journal`] from this
+//! crate, so both sides share one implementation.
 
-mod add;
-mod address;
-mod apply;
-pub mod args;
-pub mod chain;
-mod check;
-mod config;
-mod coordinator;
-mod daemon;
-mod default_route;
-mod del;
-pub mod delegate;
-pub mod device_info;
-mod error;
-mod fault;
-mod gc;
-mod ipoib;
-pub mod journal;
-mod key;
-mod leave;
-mod leftovers;
-mod lock;
-mod machine;
-pub mod message;
-pub mod owed;
-pub mod pending_status;
-mod plain;
-pub mod plan;
+mod commands;
+mod ipc;
+mod legacy;
 pub mod protocol;
-mod rdma;
-mod readiness;
-mod record;
-pub mod result;
-mod role;
-mod run;
-mod sandbox;
-mod signals;
-pub mod socket;
-mod status;
-pub mod unbroken;
-mod undo;
-mod upstream;
-mod version;
-mod vf;
+mod state;
+mod steps;
 
-pub use config::{ConfigFields, PluginConfig};
-pub use daemon::socket_path;
-pub use error::Error;
-pub use key::AttachmentId;
-pub use leave::PendingUninstall;
-pub use leftovers::{KEPT_RUN_FILES, KEPT_STATE, remove_leftovers};
-pub use lock::Lock;
-pub use machine::{CallTimeouts, CniContext, FailPoint};
-pub use plain::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
-pub use protocol::{CniCommand, CniEnvironment, Invocation};
-pub use result::CniResult;
-pub use role::PluginType;
-pub use run::{run, serve_call};
-pub use signals::DeferredSignals;
-pub use unbroken::DeviceOp;
-pub use version::CniVersion;
+pub use commands::{DeferredSignals, POD_ANNOTATIONS_CAPABILITY, PlainPods, run, serve_call};
+pub use ipc::{message, plan, socket, socket_path};
+pub use protocol::{
+    AttachmentId, CallTimeouts, CniCommand, CniContext, CniEnvironment, CniResult, CniVersion, ConfigFields,
+    Error, FailPoint, Invocation, PluginConfig, PluginType, args, result,
+};
+pub use state::{
+    KEPT_RUN_FILES, KEPT_STATE, Lock, PendingUninstall, device_info, journal, pending_release,
+    pending_status, remove_leftovers,
+};
+pub use steps::{DeviceOp, chain, delegate, device_op};

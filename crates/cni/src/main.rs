@@ -2,7 +2,7 @@
 
 use ferroband_attach::{
     CniContext, CniEnvironment, CniVersion, DeferredSignals, DeviceOp, Error, Invocation, PluginType,
-    protocol, run, serve_call, unbroken,
+    device_op, protocol, run, serve_call,
 };
 use ferroband_kernel::{Hardware, Root};
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match arguments.next().as_ref().and_then(|argument| argument.to_str()) {
         Some("-V" | "--version") => return write_stdout(&version_text(plugin_type)),
         Some("-h" | "--help") => return write_stdout(&help_text(plugin_type)),
-        Some(unbroken::HELPER_FLAG) => return run_helper(arguments.next()),
+        Some(device_op::HELPER_FLAG) => return run_helper(arguments.next()),
         _ => {}
     }
     let Some(plugin_type) = plugin_type else {
@@ -61,7 +61,7 @@ fn run_helper(operation: Option<OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            write_stdout(&unbroken::fault_json(&error));
+            write_stdout(&device_op::fault_json(&error));
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,7 @@ use api::FakeApiServer;
 use ferroband_attach::{
     AttachmentId, PluginType,
     message::{CniCall, DaemonReply, DaemonRequest},
-    owed::PendingRelease,
+    pending_release::PendingRelease,
     socket::Channel,
     socket_path,
 };

@@ -8,7 +8,7 @@ use crate::{
     Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionMembership,
 };
 use ferroband_address::AddressRelease;
-use ferroband_attach::owed::{PendingRelease, ReleaseClaim, list_pending};
+use ferroband_attach::pending_release::{PendingRelease, ReleaseClaim, list_pending};
 use ferroband_kernel::Root;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::{sync::Arc, time::Duration};

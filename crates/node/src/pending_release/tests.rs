@@ -1,7 +1,7 @@
 use super::retry_pending_releases;
 use crate::address::{AddressBlockCache, BlockStore, BlockStoreError, create_allocator};
 use ferroband_address::{IpBlock, IpBlockId, IpSpace, ResourceVersion};
-use ferroband_attach::{AttachmentId, PluginType, owed::PendingRelease};
+use ferroband_attach::{AttachmentId, PluginType, pending_release::PendingRelease};
 use ferroband_kernel::Root;
 use serde_json::json;
 use std::{

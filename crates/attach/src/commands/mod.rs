@@ -1,0 +1,16 @@
+//! The CNI commands: ADD, DEL, CHECK, GC and STATUS of each plugin type.
+
+mod add;
+mod check;
+mod deferred_signals;
+pub(crate) mod del;
+mod gc;
+mod plain_pods;
+mod readiness;
+mod run;
+mod sandbox;
+mod status;
+
+pub use deferred_signals::DeferredSignals;
+pub use plain_pods::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
+pub use run::{run, serve_call};

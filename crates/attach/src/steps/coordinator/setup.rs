@@ -1,0 +1,257 @@
+//! Setting up routes between pod and node.
+
+use super::{
+    FALLBACK_METRIC, FIRST_TABLE, HOST_RULE_PRIORITY, POD_VETH, RETURN_MARK, RETURN_TABLE, host_veth_name,
+    routing_tables,
+};
+use crate::ipc::plan::{CoordinatorMode, CoordinatorStep};
+use crate::protocol::{CniContext, Error, FailPoint};
+use crate::state::Lock;
+use crate::steps::ipoib;
+use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSpec, RoutingRule};
+use ferroband_kernel::{Link, Netns, RouteSocket, netfilter};
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Applies one coordinator step: sysctls, the veth pair if one is needed, routes and rules.
+pub(crate) struct CoordinatorSetup<'a> {
+    pub(crate) context: &'a CniContext<'a>,
+    pub(crate) netns: &'a Netns,
+    pub(crate) pod_netlink: &'a mut RouteSocket,
+    pub(crate) container: &'a str,
+    /// Interface of the network that the step belongs to.
+    pub(crate) ifname: &'a str,
+}
+
+impl CoordinatorSetup<'_> {
+    /// Whether a veth pair has to be created. If so, the caller must record it in the journal before
+    /// [`Self::run`].
+    pub(crate) fn needs_veth(&mut self, step: &CoordinatorStep) -> Result<bool, Error> {
+        let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
+        Ok(self.effective_mode(step, has_veth) == CoordinatorMode::Underlay && !has_veth)
+    }
+
+    /// Apply the step. In mode `Disabled` nothing is changed.
+    pub(crate) fn run(&mut self, step: &CoordinatorStep) -> Result<(), Error> {
+        let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
+        let mode = self.effective_mode(step, has_veth);
+        if mode == CoordinatorMode::Disabled {
+            return Ok(());
+        }
+        let link = ipoib::find_link(self.pod_netlink, self.ifname, "the sandbox")?;
+        let own: Vec<IpNet> = global_only(self.pod_netlink.addresses(link.index)?);
+        self.set_mac(step, &link, &own)?;
+        if let Some(filter) = step.rp_filter {
+            for interface in ["all", "default", self.ifname] {
+                let sysctl = format!("net/ipv4/conf/{interface}/rp_filter");
+                ipoib::write_sysctl(self.context, self.netns, &sysctl, &filter.to_string())?;
+            }
+        }
+        if let Some(packets) = step.tx_queue_len {
+            self.pod_netlink.set_tx_queue_len(link.index, packets)?;
+        }
+        if mode == CoordinatorMode::Underlay && !has_veth {
+            self.create_veth(step, &own)?;
+        } else if mode == CoordinatorMode::Underlay {
+            // An earlier step created the veth pair. The node must route this interface's addresses through
+            // it as well.
+            self.add_host_routes(step, &own)?;
+        }
+        if step.tune_routes {
+            routing_tables::tune_routes(self.pod_netlink, step, &link, &own, mode)?;
+        }
+        (self.context.fail_point)(FailPoint::RoutesSet);
+        Ok(())
+    }
+
+    /// Set the MAC address of an Ethernet interface to the prefix of the configuration and the last four bytes of the
+    /// interface's IP address, as Spiderpool does. The address of an InfiniBand interface depends on its port, and
+    /// interfaces of type ipvlan have the address of their parent.
+    fn set_mac(&mut self, step: &CoordinatorStep, link: &Link, own: &[IpNet]) -> Result<(), Error> {
+        let is_ethernet = link.address.len() == 6 && link.kind.as_deref() != Some("ipvlan");
+        let address = own.iter().find(|own| own.addr().is_ipv4()).or(own.first());
+        match (step.mac_prefix, address) {
+            (Some(prefix), Some(address)) if is_ethernet => {
+                let mac = prefix.address_for(address.addr());
+                Ok(self.pod_netlink.set_hardware_address(link.index, &mac)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn effective_mode(&self, step: &CoordinatorStep, has_veth: bool) -> CoordinatorMode {
+        match step.mode {
+            CoordinatorMode::Auto if self.ifname == "eth0" || has_veth => CoordinatorMode::Underlay,
+            CoordinatorMode::Auto => CoordinatorMode::Overlay,
+            mode => mode,
+        }
+    }
+
+    /// Create the veth pair between pod and node, and the routes through it.
+    fn create_veth(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
+        let name = host_veth_name(self.container);
+        let temporary = format!("vetp{}", name.trim_start_matches("veth"));
+        let mut host_netlink = RouteSocket::open()?;
+        // Delete a veth pair that was left over from a deleted container whose ID has the same prefix.
+        if let Some(old) = host_netlink.link(&name)?.filter(|link| link.kind.as_deref() == Some("veth")) {
+            host_netlink.delete_link(old.index)?;
+        }
+        let kind = LinkKind::Veth { peer: &temporary };
+        host_netlink.create_link(&NewLink {
+            mtu: Some(step.veth_mtu),
+            up: true,
+            ..NewLink::new(&name, kind)
+        })?;
+        (self.context.fail_point)(FailPoint::InterfaceCreated);
+        let pod_veth = ipoib::find_link(&mut host_netlink, &temporary, "the host")?;
+        host_netlink.move_link(pod_veth.index, self.netns)?;
+        (self.context.fail_point)(FailPoint::InterfaceMoved);
+        let pod_veth = ipoib::find_link(self.pod_netlink, &temporary, "the sandbox")?;
+        self.pod_netlink.rename_link(pod_veth.index, POD_VETH)?;
+        (self.context.fail_point)(FailPoint::InterfaceRenamed);
+        if let Some(filter) = step.rp_filter {
+            let sysctl = format!("net/ipv4/conf/{POD_VETH}/rp_filter");
+            ipoib::write_sysctl(self.context, self.netns, &sysctl, &filter.to_string())?;
+        }
+        if let Some(address) = step.veth_address {
+            self.pod_netlink.add_address(pod_veth.index, address.into())?;
+        }
+        self.pod_netlink.set_up(pod_veth.index)?;
+        let host_veth = ipoib::find_link(&mut host_netlink, &name, "the host")?;
+        let node = node_addresses(&mut host_netlink)?;
+        self.add_pod_routes(step, own, &pod_veth, &host_veth, &node)?;
+        // Connections from the node or from pods of the cluster network are answered through the veth, whatever their
+        // source. Without this, only sources in the configured subnets would be reached.
+        netfilter::add_connmark_rules(self.netns, POD_VETH, RETURN_MARK)?;
+        self.add_host_routes(step, own)
+    }
+
+    /// Add the pod's routes: to each of the node's addresses, and to the configured subnets through the
+    /// node's first address of each family.
+    fn add_pod_routes(
+        &mut self,
+        step: &CoordinatorStep,
+        own: &[IpNet],
+        pod_veth: &Link,
+        host_veth: &Link,
+        node: &[IpAddr],
+    ) -> Result<(), Error> {
+        for address in node {
+            let Some(source) = same_family(own, *address) else { continue };
+            self.pod_netlink.set_neighbour(pod_veth.index, *address, &host_veth.address)?;
+            for table in [RouteSpec::MAIN_TABLE, FIRST_TABLE] {
+                let to = RouteSpec {
+                    table: Some(table),
+                    source: Some(source),
+                    ..RouteSpec::new((*address).into(), None)
+                };
+                self.pod_netlink.append_route(pod_veth.index, &to)?;
+            }
+        }
+        for v4 in [true, false] {
+            let gateway = node.iter().copied().find(|address| address.is_ipv4() == v4);
+            let Some((gateway, source)) =
+                gateway.and_then(|gateway| Some((gateway, same_family(own, gateway)?)))
+            else {
+                continue;
+            };
+            let via_node = |destination, table| RouteSpec {
+                table: Some(table),
+                source: Some(source),
+                ..RouteSpec::new(destination, Some(gateway))
+            };
+            for subnet in step.subnets.iter().filter(|subnet| subnet.addr().is_ipv4() == v4) {
+                // Do not route the interface's own subnet through the node.
+                if !own.iter().any(|own| own.trunc() == *subnet) {
+                    self.pod_netlink
+                        .append_route(pod_veth.index, &via_node(*subnet, RouteSpec::MAIN_TABLE))?;
+                }
+            }
+            let default = IpNet::new(unspecified_address(v4), 0)
+                .map_err(|_| Error::UnexpectedReply { expected: "a valid prefix" })?;
+            self.pod_netlink.append_route(pod_veth.index, &via_node(default, RETURN_TABLE))?;
+            // The kernel uses the table that the mark selects only for packets that also have a route in the
+            // main table. A fabric usually has no gateway, so add a default route of low priority to the main
+            // table.
+            let fallback =
+                RouteSpec { priority: Some(FALLBACK_METRIC), ..via_node(default, RouteSpec::MAIN_TABLE) };
+            self.pod_netlink.append_route(pod_veth.index, &fallback)?;
+            self.pod_netlink.add_rule(&RoutingRule {
+                mark: Some((RETURN_MARK, u32::MAX)),
+                ..RoutingRule::for_family(!v4, RETURN_TABLE)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Add the node's routes to the pod's addresses `own`, in a separate routing table, and the policy
+    /// routing rule that selects this table.
+    fn add_host_routes(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
+        let mut host_netlink = RouteSocket::open()?;
+        let host_veth = ipoib::find_link(&mut host_netlink, &host_veth_name(self.container), "the host")?;
+        let pod_veth = ipoib::find_link(self.pod_netlink, POD_VETH, "the sandbox")?;
+        let node = node_addresses(&mut host_netlink)?;
+        let lock = Lock::acquire_stem(self.context.root, "coordinator", self.context.timeouts.lock)?;
+        let routes = host_netlink.all_routes()?;
+        for address in own {
+            let to = IpNet::from(address.addr());
+            let old_routes = routes.iter().filter(|entry| {
+                entry.route.table == Some(step.host_rule_table) && entry.route.destination == to
+            });
+            for (index, route) in old_routes.filter_map(|entry| Some((entry.interface?, entry.route))) {
+                host_netlink.remove_route(index, &route)?;
+            }
+            host_netlink.set_neighbour(host_veth.index, address.addr(), &pod_veth.address)?;
+            let source = node.iter().copied().find(|node| node.is_ipv4() == address.addr().is_ipv4());
+            let route = RouteSpec { table: Some(step.host_rule_table), source, ..RouteSpec::new(to, None) };
+            host_netlink.append_route(host_veth.index, &route)?;
+            let rule = RoutingRule {
+                priority: Some(HOST_RULE_PRIORITY),
+                ..RoutingRule::for_family(address.addr().is_ipv6(), step.host_rule_table)
+            };
+            host_netlink.add_rule(&rule)?;
+        }
+        lock.release_and_remove();
+        Ok(())
+    }
+}
+
+/// The node's own addresses. Those of interfaces with a default route come first.
+fn node_addresses(host_netlink: &mut RouteSocket) -> Result<Vec<IpAddr>, Error> {
+    let routes = host_netlink.all_routes()?;
+    let has_default_route = |index: u32| {
+        routes
+            .iter()
+            .any(|entry| entry.is_main_unicast() && entry.is_default() && entry.interface == Some(index))
+    };
+    let mut found = Vec::new();
+    for link in host_netlink.links()? {
+        // Addresses of pods' veths are not the node's own, unless a default route goes through the veth.
+        let is_pod_veth = link.kind.as_deref() == Some("veth") && !has_default_route(link.index);
+        if link.name == "lo" || is_pod_veth || !link.up {
+            continue;
+        }
+        for address in global_only(host_netlink.addresses(link.index)?) {
+            found.push((!has_default_route(link.index), link.index, address.addr()));
+        }
+    }
+    found.sort_by_key(|(no_default_route, index, _)| (*no_default_route, *index));
+    Ok(found.into_iter().map(|(_, _, address)| address).collect())
+}
+
+/// Drop link-local and loopback addresses.
+pub(super) fn global_only(addresses: Vec<IpNet>) -> Vec<IpNet> {
+    let is_global = |address: &IpNet| match address.addr() {
+        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
+    };
+    addresses.into_iter().filter(is_global).collect()
+}
+
+fn same_family(own: &[IpNet], like: IpAddr) -> Option<IpAddr> {
+    own.iter().map(IpNet::addr).find(|own| own.is_ipv4() == like.is_ipv4())
+}
+
+fn unspecified_address(v4: bool) -> IpAddr {
+    if v4 { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() }
+}
