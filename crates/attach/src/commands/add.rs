@@ -98,7 +98,7 @@ fn add_all_networks(
         DaemonReply::Plan(plan) => plan,
         _ => return Err(Error::UnexpectedReply { expected: "a plan" }),
     };
-    let Plan { pod, attachments, membership } = plan;
+    let Plan { pod, attachments, membership, .. } = plan;
     operation.membership = membership;
     operation.journal.pod = Some(pod);
     operation.journal.set_plan(attachments);

@@ -13,7 +13,7 @@
 use crate::protocol::{ConfigFields, Error, PluginType};
 use crate::steps::{coordinator, ipoib, vf};
 use ferroband_kernel::rtnetlink::VfLinkState;
-use ferroband_model::{Guid, MacPrefix, PKey, PciAddress, PodRef};
+use ferroband_model::{Guid, MacPrefix, PKey, PciAddress, PodPartitionRequest, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,16 +21,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// All attachments of one sandbox, in order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The pod that the sandbox belongs to, as resolved by the daemon.
     pub pod: PodRef,
+    /// `CNI_CONTAINERID` of the sandbox.
+    #[serde(default)]
+    pub container: String,
     /// The attachments, default network first.
     pub attachments: Vec<Attachment>,
     /// Whether the pod's ports must become members of partitions. If so, the CNI process sends a `Members` request
     /// when all interfaces exist, before any of them has an address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub membership: bool,
+    /// The ports of the pod that must be members of partitions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<PodPartitionRequest>,
 }
 
 /// One network attachment of the pod.

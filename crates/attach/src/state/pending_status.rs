@@ -61,7 +61,8 @@ impl PendingStatus {
         };
         let outcomes = journal.outcomes(root)?;
         let attachments = journal.entries.into_iter().map(|entry| entry.attachment).collect();
-        Ok(Some((Plan { pod, attachments, membership: false }, outcomes)))
+        let container = self.container().to_owned();
+        Ok(Some((Plan { pod, container, attachments, ..Plan::default() }, outcomes)))
     }
 
     fn path(&self, root: &Root) -> PathBuf {

@@ -162,8 +162,10 @@ fn build_reply(state: &mut ScriptedDaemonState, request: DaemonRequest) -> Optio
             });
             DaemonReply::Plan(Plan {
                 pod,
+                container: call.container.clone(),
                 attachments: state.attachments.clone(),
                 membership: state.membership,
+                partitions: Vec::new(),
             })
         }
         DaemonRequest::Addresses => DaemonReply::Addresses(state.assigned.clone()),

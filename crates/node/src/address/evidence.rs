@@ -16,7 +16,7 @@ use super::{
     AddressBlockCache, AllocatorHandle,
     sandboxes::{Sandboxes, addresses_in_use},
 };
-use crate::{Error, caches::PodFacts, error::error_chain, serve::PartitionMembership};
+use crate::{Error, caches::PodFacts, error::error_chain};
 use ferroband_address::{
     AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockView, IpBlockId, IpSpace,
     whereabouts::WhereaboutsConfig,
@@ -25,6 +25,7 @@ use ferroband_attach::journal::Journal;
 use ferroband_daemon::watch_cache::WatchCache;
 use ferroband_kernel::Root;
 use ferroband_model::FaultCode;
+use ferroband_partition::PartitionMembership;
 use ipnet::IpNet;
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time};

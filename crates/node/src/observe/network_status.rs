@@ -165,7 +165,7 @@ mod tests {
     fn patch_lists_every_attachment_and_has_the_pods_uid() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let attachments = vec![attachment("k8s", "eth0", true), attachment("default/ib", "net1", false)];
-        let plan = Plan { pod: pod.clone(), attachments, membership: false };
+        let plan = Plan { pod: pod.clone(), attachments, ..Plan::default() };
         let outcome = |attachment, ifname: &str, ip: &str| AttachmentOutcome {
             attachment,
             result: json!({
@@ -211,7 +211,7 @@ mod tests {
     fn no_entries_means_no_patch() {
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
         let plan =
-            Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)], membership: false };
+            Plan { pod: pod.clone(), attachments: vec![attachment("k8s", "eth0", true)], ..Plan::default() };
         assert_eq!(
             build_patch(
                 &plan,
@@ -247,6 +247,7 @@ mod tests {
             pod: pod.clone(),
             attachments: vec![attachment("k8s", "eth0", true), attachment("a/ib", "net1", false)],
             membership: true,
+            ..Plan::default()
         };
         let result = json!({
             "interfaces": [{"name": "net1", "sandbox": "/run/netns/x"}],

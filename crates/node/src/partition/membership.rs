@@ -2,18 +2,13 @@
 
 use super::node_partitions_state::NodePartitionsState;
 use super::node_partitions_sync::NodePartitionsSync;
-use super::{PodPartitionRequest, RequestedGuids, RequestedPort, ports};
-use crate::serve::PartitionMembership;
-use ferroband_api::annotation::IbKubernetesMark;
+use super::{RequestedGuids, ports};
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
-use ferroband_attach::{message::PortMember, plan::Plan};
 use ferroband_kernel::Hardware;
-use ferroband_model::{Fault, FaultCode, Guid, PodRef, config_object::get_key};
-use ferroband_partition::PKeyBase;
+use ferroband_model::{Fault, FaultCode, Guid, PKeyBase, PodPartitionRequest, PodRef, RequestedPort};
+use ferroband_partition::{PartitionMembership, SandboxPartitions};
 use futures::future::BoxFuture;
-use serde_json::{Map, Value};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tracing::debug;
@@ -28,15 +23,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(40);
 pub struct NodePartitionMembership {
     sync: Arc<NodePartitionsSync>,
     hardware: Arc<dyn Hardware>,
-    /// Container ID of the latest sandbox of each pod, by the pod's namespace and name.
-    sandbox_by_pod: Mutex<HashMap<(String, String), String>>,
     timeout: Duration,
     guids: Arc<RequestedGuids>,
     runtime: Handle,
 }
 
-struct MembershipWait {
-    request: PodPartitionRequest,
+struct MembershipWait<'a> {
+    request: &'a PodPartitionRequest,
     /// Name of the partition member in NodePartitions; `None` for a function that must not be in any managed
     /// partition.
     member_name: Option<String>,
@@ -49,7 +42,7 @@ impl NodePartitionMembership {
         guids: Arc<RequestedGuids>,
         runtime: Handle,
     ) -> Self {
-        Self { sync, hardware, sandbox_by_pod: Mutex::default(), timeout: MEMBER_TIMEOUT, guids, runtime }
+        Self { sync, hardware, timeout: MEMBER_TIMEOUT, guids, runtime }
     }
 
     fn read_port(&self, request: &PodPartitionRequest) -> Option<ports::ObservedRdmaPort> {
@@ -61,8 +54,9 @@ impl NodePartitionMembership {
 
     /// Adds the requested port, with this GUID, to the partition members in the node's desired state. Returns
     /// whether that state changed.
-    fn add_member(&self, pod: &PodRef, container: &str, request: &PodPartitionRequest, guid: Guid) -> bool {
-        let Some(key) = request.key else { return false };
+    fn add_member(&self, sandbox: SandboxPartitions<'_>, request: &PodPartitionRequest, guid: Guid) -> bool {
+        let SandboxPartitions { container, pod, .. } = sandbox;
+        let Some(key) = request.pkey else { return false };
         let (device, shared) = match &request.port {
             RequestedPort::Function { pci, .. } => (pci.to_string(), false),
             RequestedPort::Parent(parent) => {
@@ -97,7 +91,7 @@ impl NodePartitionMembership {
     /// Checks whether the Partition objects admit the pod, so that it is rejected before anything is set up.
     /// The cluster daemon enforces the same rules and cannot be bypassed.
     fn check_admitted(&self, pod: &PodRef, request: &PodPartitionRequest) -> Result<(), Fault> {
-        let Some(key) = request.key else { return Ok(()) };
+        let Some(key) = request.pkey else { return Ok(()) };
         for (_, partition) in self.sync.partitions.list() {
             let spec = &partition.spec;
             let is_enforced = spec.pkey.parse::<PKeyBase>() == Ok(key) && spec.mode == PartitionMode::Enforce;
@@ -119,7 +113,7 @@ impl NodePartitionMembership {
 
     /// Returns why the port is not a member of its partition yet, `None` if it is a member, or a fault if it
     /// can never become one.
-    fn find_missing(&self, wait: &MembershipWait) -> Result<Option<String>, Fault> {
+    fn find_missing(&self, wait: &MembershipWait<'_>) -> Result<Option<String>, Fault> {
         let status = self.sync.current_object();
         let status = status.as_ref().and_then(|object| object.status.as_ref());
         let waiting = wait.member_name.as_ref().and_then(|name| status?.waiting.get(name));
@@ -159,18 +153,16 @@ impl NodePartitionMembership {
         if !observed || waiting.is_some() {
             return Ok(Some(pending_reason()));
         }
-        match self.read_port(&wait.request) {
+        match self.read_port(wait.request) {
             Some(port) => {
-                let expected = wait.request.table_value();
-                let has_key =
-                    expected.is_none_or(|expected| port.pkeys.iter().any(|key| key.value() == expected));
+                let expected = wait.request.table_entry();
+                let has_key = expected.is_none_or(|expected| port.pkeys.contains(&expected));
                 if !has_key {
                     return Ok(Some(pending_reason()));
                 }
                 // A virtual function that still has the P_Key of an earlier pod must not be used yet.
                 let is_function = matches!(wait.request.port, RequestedPort::Function { .. });
-                let stale =
-                    port.pkeys.iter().find(|key| key.base() != 0x7fff && Some(key.value()) != expected);
+                let stale = port.pkeys.iter().find(|key| key.base() != 0x7fff && Some(**key) != expected);
                 match stale.filter(|_| is_function && status.is_some()) {
                     Some(key) => Ok(Some(format!("the P_Key table still contains {key} of an earlier pod"))),
                     None => Ok(None),
@@ -182,24 +174,24 @@ impl NodePartitionMembership {
         }
     }
 
-    async fn wait_for_members(&self, plan: &Plan, members: &[PortMember]) -> Result<(), Fault> {
-        let pod = &plan.pod;
-        let pod_name = (pod.namespace.clone(), pod.name.clone());
-        let container =
-            self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&pod_name).cloned();
-        let container = container.unwrap_or_default();
+    async fn wait_for_members(
+        &self,
+        sandbox: SandboxPartitions<'_>,
+        guids: &[(usize, Guid)],
+    ) -> Result<(), Fault> {
+        let SandboxPartitions { container, pod, requests } = sandbox;
         let mut waits = Vec::new();
         let mut added = false;
-        for request in PodPartitionRequest::from_plan(plan)? {
-            let member = members.iter().find(|member| member.attachment == request.attachment);
-            let guid = member.and_then(|member| member.guid).or_else(|| self.read_port(&request)?.guid);
-            let name = match (request.key, guid) {
+        for request in requests {
+            let reported = guids.iter().find(|(attachment, _)| *attachment == request.attachment);
+            let guid = reported.map(|(_, guid)| *guid).or_else(|| self.read_port(request)?.guid);
+            let name = match (request.pkey, guid) {
                 (None, _) => None,
                 (Some(_), Some(guid)) => {
-                    added |= self.add_member(pod, &container, &request, guid);
-                    Some(NodePartitionsState::member_name(&container, &request.ifname))
+                    added |= self.add_member(sandbox, request, guid);
+                    Some(NodePartitionsState::member_name(container, &request.ifname))
                 }
-                (Some(key), None) => return Err(no_guid_fault(&request, key)),
+                (Some(key), None) => return Err(no_guid_fault(request, key)),
             };
             waits.push(MembershipWait { request, member_name: name });
         }
@@ -220,7 +212,7 @@ impl NodePartitionMembership {
                 return Ok(());
             };
             if Instant::now() >= end {
-                return Err(timeout_fault(pod, &wait.request, &reason));
+                return Err(timeout_fault(pod, wait.request, &reason));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
@@ -228,24 +220,19 @@ impl NodePartitionMembership {
 }
 
 impl PartitionMembership for NodePartitionMembership {
-    fn begin_add(&self, plan: &Plan, container: &str) -> Result<bool, Fault> {
-        let requests = PodPartitionRequest::from_plan(plan)?;
-        let pod_name = (plan.pod.namespace.clone(), plan.pod.name.clone());
-        self.sandbox_by_pod
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(pod_name, container.to_owned());
-        for request in &requests {
-            self.check_admitted(&plan.pod, request)?;
+    fn begin_add(&self, sandbox: SandboxPartitions<'_>) -> Result<bool, Fault> {
+        let SandboxPartitions { container, pod, requests } = sandbox;
+        for request in requests {
+            self.check_admitted(pod, request)?;
             self.claim_requested_guid(container, request)?;
         }
         let mut added = false;
-        for request in &requests {
+        for request in requests {
             // Add the member now if the port's GUID is final. If the pod requests a GUID, the port does not
             // have that GUID yet, and the member is added when the CNI plugin reports that it is set.
             let changes = matches!(request.port, RequestedPort::Function { guid: Some(_), .. });
             if let Some(guid) = self.read_port(request).and_then(|port| port.guid).filter(|_| !changes) {
-                added |= self.add_member(&plan.pod, container, request, guid);
+                added |= self.add_member(sandbox, request, guid);
             }
         }
         if added {
@@ -256,55 +243,33 @@ impl PartitionMembership for NodePartitionMembership {
 
     fn wait_until_member<'a>(
         &'a self,
-        plan: &'a Plan,
-        members: &'a [PortMember],
+        sandbox: SandboxPartitions<'a>,
+        guids: &'a [(usize, Guid)],
     ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(self.wait_for_members(plan, members))
+        Box::pin(self.wait_for_members(sandbox, guids))
     }
 
     fn remove_sandbox(&self, container: &str, interface: Option<&str>) {
-        if interface.is_none() {
-            self.sandbox_by_pod
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .retain(|_, sandbox| sandbox != container);
-        }
         self.guids.remove_sandbox(container, interface);
         if self.sync.state().remove_members(container, interface) {
             self.sync.notify_changed();
         }
     }
 
-    fn annotation_marks(&self, plan: &Plan) -> Vec<(usize, IbKubernetesMark)> {
+    fn function_guids(&self, sandbox: SandboxPartitions<'_>) -> Vec<(usize, Guid)> {
         let object = self.sync.current_object();
         let managed = object.and_then(|object| object.status.clone()).is_some_and(|status| !status.unmanaged);
         if !managed {
             return Vec::new();
         }
-        let pod_name = (plan.pod.namespace.clone(), plan.pod.name.clone());
-        let container =
-            self.sandbox_by_pod.lock().unwrap_or_else(PoisonError::into_inner).get(&pod_name).cloned();
         let members = self.sync.state().spec().members;
-        let mark = |request: PodPartitionRequest| {
+        let guid = |request: &PodPartitionRequest| {
             let RequestedPort::Function { .. } = request.port else { return None };
-            let name = NodePartitionsState::member_name(container.as_deref()?, &request.ifname);
-            let member_guid = members.get(&name).map(|member| member.guid.clone());
-            let guid = member_guid.or_else(|| Some(self.read_port(&request)?.guid?.to_string()))?;
-            let steps = &plan.attachments.get(request.attachment)?.steps;
-            let pkey = match steps.iter().find_map(|step| get_key(&step.config, "pkey")) {
-                Some(Value::String(text)) => text.clone(),
-                _ => request.key.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
-            };
-            let has_capability = |config: &Map<String, Value>| {
-                get_key(config, "capabilities")?.get("infinibandGUID")?.as_bool()
-            };
-            let capable = steps.iter().any(|step| has_capability(&step.config) == Some(true));
-            Some((
-                request.attachment,
-                IbKubernetesMark { position: 0, guid, pkey, has_guid_capability: capable },
-            ))
+            let member = members.get(&NodePartitionsState::member_name(sandbox.container, &request.ifname));
+            let recorded = member.and_then(|member| member.guid.parse().ok());
+            Some((request.attachment, recorded.or_else(|| self.read_port(request)?.guid)?))
         };
-        PodPartitionRequest::from_plan(plan).unwrap_or_default().into_iter().filter_map(mark).collect()
+        sandbox.requests.iter().filter_map(guid).collect()
     }
 
     fn list_sandboxes(&self) -> Vec<(String, String)> {
@@ -325,7 +290,7 @@ fn no_guid_fault(request: &PodPartitionRequest, key: PKeyBase) -> Fault {
 }
 
 fn timeout_fault(pod: &PodRef, request: &PodPartitionRequest, reason: &str) -> Fault {
-    let what = match request.key {
+    let what = match request.pkey {
         Some(key) => {
             format!(
                 "partition {key} for interface {} of pod {pod}, network {}",
@@ -359,7 +324,7 @@ mod tests {
             attachment: 1,
             network: "default/red".into(),
             ifname: "net1".into(),
-            key: PKeyBase::new(0x3e8),
+            pkey: PKeyBase::new(0x3e8),
             limited: false,
             port: RequestedPort::Function { pci, guid: None },
         };
@@ -369,5 +334,39 @@ mod tests {
             assert!(text.contains(word), "{word} is missing in {text}");
         }
         assert_eq!(fault.code, FaultCode::PortNotReady);
+    }
+
+    #[tokio::test]
+    async fn two_sandboxes_of_one_pod_are_two_members() {
+        let folder = tempfile::tempdir().unwrap();
+        let hardware: Arc<dyn Hardware> =
+            ferroband_sim::hardware(&ferroband_kernel::Root::at(folder.path())).unwrap().into();
+        let client = crate::fake_api::FakeApi::default().client();
+        let sync = Arc::new(NodePartitionsSync::new(client.clone(), "n1".into()));
+        let claims = super::super::GuidClaimClient::new(client, "n1".into());
+        let guids = Arc::new(RequestedGuids::new(claims, hardware.clone()));
+        let membership = NodePartitionMembership::new(sync.clone(), hardware, guids, Handle::current());
+        let pci = "0000:3b:00.2".parse().unwrap();
+        let requests = [PodPartitionRequest {
+            attachment: 0,
+            network: "a/ib".into(),
+            ifname: "net1".into(),
+            pkey: PKeyBase::new(5),
+            limited: false,
+            port: RequestedPort::Function { pci, guid: None },
+        }];
+        let pod = PodRef { namespace: "a".into(), name: "p".into(), uid: "u".into() };
+        let sandbox = |container| SandboxPartitions { container, pod: &pod, requests: &requests };
+        membership.begin_add(sandbox("c1")).unwrap();
+        membership.begin_add(sandbox("c2")).unwrap();
+        let guids = [(0, Guid::new(7))];
+        for container in ["c1", "c2"] {
+            let wait = membership.wait_until_member(sandbox(container), &guids);
+            tokio::time::timeout(Duration::from_millis(50), wait).await.unwrap_err();
+        }
+        let names = || sync.state().spec().members.into_keys().collect::<Vec<_>>();
+        assert_eq!(names(), ["c1.net1", "c2.net1"]);
+        membership.remove_sandbox("c1", None);
+        assert_eq!(names(), ["c2.net1"]);
     }
 }

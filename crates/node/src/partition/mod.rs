@@ -18,12 +18,10 @@ mod membership;
 mod node_partitions_state;
 mod node_partitions_sync;
 mod ports;
-mod request;
 mod requested_guids;
 
 pub use guid_claims::GuidClaimClient;
 pub use guid_leases::GuidLease;
 pub use membership::NodePartitionMembership;
 pub use node_partitions_sync::NodePartitionsSync;
-pub use request::{PodPartitionRequest, RequestedPort};
 pub use requested_guids::{GuidRequests, RequestedGuids};

@@ -4,12 +4,11 @@
 //! DEL stores each such release as a file in the state directory. The daemon processes the files when it
 //! starts, when a file appears, and again after a delay if a release failed.
 
-use crate::{
-    Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain, serve::PartitionMembership,
-};
+use crate::{Error, address::AllocatorHandle, dir_watch::WatchedDir, error::error_chain};
 use ferroband_address::AddressRelease;
 use ferroband_attach::pending_release::{PendingRelease, ReleaseClaim, list_pending};
 use ferroband_kernel::Root;
+use ferroband_partition::PartitionMembership;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time};

@@ -2,13 +2,15 @@
 
 use super::{
     AttachmentIpRequests, DefaultNetwork, NetworkAccessPolicy, ResolvedNetwork, WhereaboutsLegacy,
-    attachment, route,
+    attachment,
+    partition::{ib_kubernetes_marks, partition_requests},
+    route,
 };
 use crate::{
     caches::{PodFacts, PoolSelectionInput, SpiderpoolInterface},
     kubelet::PodDevices,
 };
-use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
+use ferroband_api::annotation::{DEFAULT_NETWORK, IbKubernetesMark, NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, Plan};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Map, Value};
@@ -60,6 +62,8 @@ pub struct PlanOutput {
     pub plan: Plan,
     /// Requests for the addresses that are assigned while the plan is being executed.
     pub ip_requests: Vec<AttachmentIpRequests>,
+    /// What ib-kubernetes would write into the networks annotation, by position of the attachment; without GUIDs.
+    pub marks: Vec<(usize, IbKubernetesMark)>,
 }
 
 /// Returns the networks that a pod in `namespace` gets besides the cluster's default network.
@@ -137,7 +141,11 @@ pub fn build_plan(input: &PlanInput<'_>, devices: &mut PodDevices) -> Result<Pla
         .enumerate()
         .map(|(position, attachment)| AttachmentIpRequests::for_attachment(input, position, attachment));
     let ip_requests = ip_requests.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-    Ok(PlanOutput { plan: Plan { pod: input.pod.clone(), attachments, membership: false }, ip_requests })
+    let partitions = partition_requests(&attachments)?;
+    let marks = ib_kubernetes_marks(&attachments, &partitions);
+    let (pod, container) = (input.pod.clone(), input.container.to_owned());
+    let plan = Plan { pod, container, attachments, membership: false, partitions };
+    Ok(PlanOutput { plan, ip_requests, marks })
 }
 
 fn check_unique_ifnames(attachments: &[Attachment]) -> Result<(), Fault> {

@@ -17,6 +17,7 @@ mod default_network;
 mod ipam;
 mod legacy;
 mod make;
+mod partition;
 mod policy;
 mod route;
 mod step;

@@ -2,6 +2,7 @@
 
 use super::CniHandler;
 use crate::{address::DetectionMode, plan::AttachmentIpRequests};
+use ferroband_api::annotation::IbKubernetesMark;
 use ferroband_attach::{
     message::{DaemonReply, DaemonRequest},
     plan::{AssignedAddresses, Plan},
@@ -23,6 +24,8 @@ const NEXT_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
 struct AddSession {
     /// The plan that was sent to the CNI plugin.
     plan: Plan,
+    /// What ib-kubernetes would write into the pod's networks annotation.
+    marks: Vec<(usize, IbKubernetesMark)>,
     /// The pod with its UID from the API server.
     pod: PodRef,
     /// The address assignment, which runs while the CNI plugin creates interfaces. `None` after the plugin
@@ -87,6 +90,7 @@ fn handle_request(
                     let assigned = Vec::new();
                     *session = Some(AddSession {
                         plan: plan.clone(),
+                        marks: planned.marks,
                         pod,
                         assigning: addresses,
                         span,
@@ -159,11 +163,11 @@ fn handle_request(
             }
         }
         DaemonRequest::Attached(outcomes) => {
-            let Some(AddSession { plan, pod, span, assigned, netns, .. }) = session.take() else {
+            let Some(AddSession { plan, marks, pod, span, assigned, netns, .. }) = session.take() else {
                 return unexpected_message("Attached");
             };
             let _entered = span.entered();
-            match runtime.block_on(handler.record_network_status(&plan, &pod, &outcomes)) {
+            match runtime.block_on(handler.record_network_status(&plan, marks, &pod, &outcomes)) {
                 Ok(()) => {
                     info!("attached");
                     if let Some(netns) = netns.filter(|_| handler.probing.has_mode(DetectionMode::Warn)) {

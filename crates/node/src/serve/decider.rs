@@ -1,6 +1,5 @@
 //! Handles the requests of the CNI plugin during a call.
 
-use super::PartitionMembership;
 use crate::{
     address::{AddressBlockCache, AllocatorHandle, DetectionSettings},
     caches::{
@@ -17,7 +16,7 @@ use crate::{
     },
 };
 use ferroband_address::AddressRelease;
-use ferroband_api::annotation::NETWORKS;
+use ferroband_api::annotation::{IbKubernetesMark, NETWORKS};
 use ferroband_attach::{
     DeviceOp,
     message::{AttachmentOutcome, CniCall, PortMember},
@@ -25,6 +24,7 @@ use ferroband_attach::{
 };
 use ferroband_kernel::{Hardware, Host, Netns};
 use ferroband_model::{Fault, FaultCode, PodRef};
+use ferroband_partition::{PartitionMembership, SandboxPartitions};
 use serde_json::Map;
 use std::{future::Future, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch, time::timeout};
@@ -118,7 +118,7 @@ impl CniHandler {
             warn!(%warning, "a setting of the ipam configuration has no effect");
         }
         self.check_parents(&planned.plan)?;
-        planned.plan.membership = self.partitions.begin_add(&planned.plan, &call.container)?;
+        planned.plan.membership = self.partitions.begin_add(partitions_of(&planned.plan))?;
         Ok((planned, PodRef { uid: facts.uid.clone(), ..pod }))
     }
 
@@ -212,10 +212,12 @@ impl CniHandler {
     /// because the kubelet does not tear down the sandbox before the ADD has ended.
     pub async fn wait_for_partitions(&self, plan: &Plan, members: &[PortMember]) -> Result<(), Fault> {
         let pod = &plan.pod;
+        let guids: Vec<_> =
+            members.iter().filter_map(|member| Some((member.attachment, member.guid?))).collect();
         let is_deleted = |facts: &PodFacts| facts.uid == pod.uid && facts.terminating;
         let deleted = self.pods.cache().wait_for(&pod.namespace, &pod.name, LONGER_THAN_ANY_CALL, is_deleted);
         tokio::select! {
-            result = self.partitions.wait_until_member(plan, members) => result,
+            result = self.partitions.wait_until_member(partitions_of(plan), &guids) => result,
             _ = deleted => Err(Fault::new(
                 FaultCode::PodNotFound,
                 format!("pod {pod}"),
@@ -253,12 +255,18 @@ impl CniHandler {
     pub async fn record_network_status(
         &self,
         plan: &Plan,
+        marks: Vec<(usize, IbKubernetesMark)>,
         pod: &PodRef,
         outcomes: &[AttachmentOutcome],
     ) -> Result<(), Fault> {
         let facts = self.pods.cache().get(&pod.namespace, &pod.name).filter(|facts| facts.uid == pod.uid);
         let annotation = facts.as_ref().and_then(|facts| facts.annotations.get(NETWORKS)).map(String::as_str);
-        let marks = self.partitions.annotation_marks(plan);
+        let guids = self.partitions.function_guids(partitions_of(plan));
+        let with_guid = |(attachment, mark): (usize, IbKubernetesMark)| {
+            let (_, guid) = guids.iter().find(|(position, _)| *position == attachment)?;
+            Some((attachment, IbKubernetesMark { guid: guid.to_string(), ..mark }))
+        };
+        let marks: Vec<_> = marks.into_iter().filter_map(with_guid).collect();
         self.network_status
             .record(plan, pod, outcomes, annotation.map(|annotation| (annotation, marks.as_slice())))
             .await
@@ -336,6 +344,10 @@ fn uses_pool_objects(default: &DefaultNetworkChoice, networks: &[ResolvedNetwork
 /// Namespaces to search for a network that a pool names without a namespace.
 fn definition_namespaces(policy: &NetworkAccessPolicy) -> Vec<String> {
     vec![policy.namespace.clone(), "kube-system".to_owned(), "spiderpool".to_owned()]
+}
+
+fn partitions_of(plan: &Plan) -> SandboxPartitions<'_> {
+    SandboxPartitions { container: &plan.container, pod: &plan.pod, requests: &plan.partitions }
 }
 
 fn pod_of(call: &CniCall) -> Result<&PodRef, Fault> {

@@ -11,7 +11,6 @@
 mod conversation;
 mod decider;
 mod find;
-mod membership;
 mod running;
 mod socket;
 #[cfg(test)]
@@ -19,6 +18,5 @@ mod tests;
 mod wire;
 
 pub use decider::CniHandler;
-pub use membership::{PartitionMembership, UnmanagedPartitions};
 pub use running::CallLimiter;
 pub use socket::CniSocket;

@@ -101,7 +101,7 @@ impl CniServerFixture {
         let handler = Arc::new(CniHandler {
             coordinator_context: Default::default(),
             hardware: None,
-            partitions: Arc::new(super::UnmanagedPartitions),
+            partitions: Arc::new(ferroband_partition::UnmanagedPartitions),
             host: Arc::new(FakeIpoibHost(Root::at(folder.path()))),
             net_d,
             multus_conf_d: folder.path().join("conf.d"),

@@ -12,8 +12,8 @@ use ferroband_node::{
     Error,
     address::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, Evidence, create_allocator},
     caches::{PodFacts, WatchCache},
-    serve::UnmanagedPartitions,
 };
+use ferroband_partition::UnmanagedPartitions;
 use kube::runtime::watcher::Event;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};

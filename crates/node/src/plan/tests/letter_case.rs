@@ -2,9 +2,9 @@
 
 use super::{Value, facts, json, plan, plan_with};
 use crate::kubelet::PodDevices;
-use crate::partition::{PodPartitionRequest, RequestedPort};
 use ferroband_attach::plan::{Plan, StepKind};
 use ferroband_model::FaultCode;
+use ferroband_model::RequestedPort;
 
 /// The key `pkey` with the value 1000, in forms that Go's encoding/json decodes to that value. U+212A (KELVIN
 /// SIGN) folds to `k`.
@@ -25,8 +25,8 @@ fn plan_text(text: &str) -> Plan {
 
 /// Returns the P_Key that is checked against Partition objects, for each port of the pod.
 fn checked_keys(plan: &Plan) -> Vec<Option<u16>> {
-    let requests = PodPartitionRequest::from_plan(plan).unwrap();
-    requests.iter().map(|request| request.key.map(|key| key.number())).collect()
+    let requests = &plan.partitions;
+    requests.iter().map(|request| request.pkey.map(|key| key.number())).collect()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn pkey_of_a_function_is_checked_in_any_letter_case() {
         );
         let plan = plan_text(&text);
         assert_eq!(checked_keys(&plan), [Some(0x3e8)], "{text}");
-        assert!(PodPartitionRequest::from_plan(&plan).unwrap()[0].limited, "{text}");
+        assert!(plan.partitions[0].limited, "{text}");
     }
 }
 
@@ -62,7 +62,7 @@ fn guid_of_the_annotation_replaces_that_of_the_definition_in_any_letter_case() {
     for key in ["guid", "GUID", "Guid"] {
         let annotation = json!([{"name": "a", "cni-args": {key: guid("02")}}]).to_string();
         let plan = plan(&annotation, &[("a", config.clone())], json!({})).unwrap().plan;
-        let request = &PodPartitionRequest::from_plan(&plan).unwrap()[0];
+        let request = &plan.partitions[0];
         let RequestedPort::Function { guid: Some(used), .. } = request.port else { panic!("{request:?}") };
         assert_eq!(used.to_string(), guid("02"), "{key}");
         // The plugin's standard input contains one `guid` only.
@@ -72,11 +72,7 @@ fn guid_of_the_annotation_replaces_that_of_the_definition_in_any_letter_case() {
     let twice =
         format!(r#"[{{"name": "a", "cni-args": {{"guid": "{}", "GUID": "{}"}}}}]"#, guid("03"), guid("04"));
     let plan = plan(&twice, &[("a", config)], json!({})).unwrap().plan;
-    let RequestedPort::Function { guid: Some(used), .. } =
-        PodPartitionRequest::from_plan(&plan).unwrap()[0].port
-    else {
-        panic!()
-    };
+    let RequestedPort::Function { guid: Some(used), .. } = plan.partitions[0].port else { panic!() };
     assert_eq!(used.to_string(), guid("04"), "the last one of equal keys is used");
 }
 
