@@ -9,19 +9,19 @@
 //! ```text
 //!  API server ──watch──▶ caches ──change──▶ reconcile ──▶ writes (server-side apply), conditions, events
 //!                                              ▲ retried with backoff after a failure
-//!  lease ── held? ──yes──▶ lead: start all controllers
+//!  lease ── held? ──yes──▶ controllers: start all
 //!               └──no───▶ wait
 //!
 //!  every replica: webhook, answering the API server from the network caches
 //! ```
 
 mod address;
+mod controller_context;
+mod controllers;
 mod error;
-mod lead;
+mod object_writes;
 mod run;
 mod settings;
-mod watched;
-mod work;
 
 pub mod drain;
 pub mod lease;
@@ -30,8 +30,7 @@ pub mod partition;
 pub mod policies;
 pub mod webhook;
 
+pub use controller_context::ControllerContext;
 pub use error::Error;
 pub use run::run;
 pub use settings::ClusterSettings;
-pub use watched::{ReduceFn, Reflector};
-pub use work::{Controller, ControllerContext, Trigger, run_controller};

@@ -1,7 +1,8 @@
 //! Starts the parts of the cluster daemon: leader election, webhook and controllers.
 
 use crate::{
-    ClusterSettings, ControllerContext, Error, lead, lease::LeaderLease, networks::NetworkCaches, webhook,
+    ClusterSettings, ControllerContext, Error, controllers, lease::LeaderLease, networks::NetworkCaches,
+    webhook,
 };
 use ferroband_daemon::{
     api_client, shutdown_signal,
@@ -43,7 +44,7 @@ async fn lead_while_held(
     while stop.run_until_cancelled(lease.acquire()).await.is_some() {
         info!("acquired the lease; starting the controllers");
         let mut tasks = TaskSet::default();
-        lead::start(&context, &network_caches, &webhook_objects, &mut tasks);
+        controllers::start(&context, &network_caches, &webhook_objects, &mut tasks);
         let lost = async {
             tokio::select! {
                 () = lease.renew_until_lost() => {}

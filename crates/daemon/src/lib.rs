@@ -2,27 +2,43 @@
 //! tolerate an API server that is temporarily unavailable.
 //!
 //! ```text
-//!  API server ──watch_cache::watch_forever──▶ WatchCache ──▶ controllers  retries while the API server is away
-//!             ◀──api_call::with_timeout────── writes                     success, a classified failure, or a timeout
+//!  API server ──reflector──▶ WatchCache ──Trigger──▶ Controller: passes, retried with backoff
+//!       ▲                                               │
+//!       └── apply, apply_status, api_call::with_timeout ┴ EventPublisher, condition
 //!
-//!  addresses: conversion of AddressBlock and pool objects; condition: status conditions
+//!  retry: pauses with jitter, and each failure logged once; loop_metrics: counters of controllers and watches
+//!  addresses: conversion of AddressBlock and pool objects
 //!  request_panic: a panic of a request fails the request, any other panic ends the process
 //!  tasks::TaskSet: tasks that run as long as the daemon; shutdown: SIGTERM and SIGINT
 //! ```
 
+mod apply;
 mod client;
 mod condition;
+mod controller;
 mod error_chain;
+mod events;
+mod reflector;
 mod request_panic;
+mod retry;
 mod shutdown;
+mod watch;
 
 pub mod addresses;
 pub mod api_call;
+pub mod loop_metrics;
 pub mod tasks;
 pub mod watch_cache;
 
+pub use apply::{AppliedKind, apply, apply_status};
 pub use client::api_client;
 pub use condition::condition;
+pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};
 pub use error_chain::error_chain;
+pub use events::EventPublisher;
+pub use reflector::{SharedCache, decoded, reflect, start_reflector};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
+pub use retry::Retry;
 pub use shutdown::shutdown_signal;
+pub use watch::{map_event, watch_forever};
+pub use watch_cache::WatchCache;

@@ -1,26 +1,9 @@
-//! Watches one kind of object and caches the result.
+//! Cache of one kind of object.
 
-use crate::error_chain;
-use futures::{StreamExt, pin_mut};
-use kube::{
-    Api, Resource,
-    runtime::watcher::{self, Event, watcher},
-};
-use serde::de::DeserializeOwned;
-use std::{
-    collections::HashMap,
-    fmt::Debug,
-    mem,
-    sync::{Arc, PoisonError, RwLock, RwLockWriteGuard},
-    time::Duration,
-};
+use kube::runtime::watcher::Event;
+use parking_lot::RwLock;
+use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 use tokio::{sync::watch, time};
-use tracing::{info, warn};
-
-/// Shortest and longest pause before a failed watch is restarted. Both are short because a node daemon
-/// without caches cannot start pods.
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Namespace and name of an object.
 pub type ObjectKey = (String, String);
@@ -46,17 +29,13 @@ impl<V> Default for WatchCache<V> {
 }
 
 impl<V> WatchCache<V> {
-    fn write(&self) -> RwLockWriteGuard<'_, (ObjectMap<V>, ObjectMap<V>)> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Applies a watch event. An object whose value is `None` is removed from the cache.
     pub fn apply(&self, event: Event<(ObjectKey, Option<V>)>) {
         let put = |objects: &mut ObjectMap<V>, name, value: Option<V>| match value {
             Some(value) => objects.insert(name, Arc::new(value)),
             None => objects.remove(&name),
         };
-        let mut state = self.write();
+        let mut state = self.state.write();
         match event {
             Event::Init => return state.1.clear(),
             Event::InitApply((name, value)) => return drop(put(&mut state.1, name, value)),
@@ -69,13 +48,12 @@ impl<V> WatchCache<V> {
     }
 
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.0.get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.state.read().0.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     /// Returns one object for which `predicate` is true, if any.
     pub fn find(&self, predicate: impl Fn(&V) -> bool) -> Option<(ObjectKey, Arc<V>)> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state
             .0
             .iter()
@@ -106,8 +84,7 @@ impl<V> WatchCache<V> {
     }
 
     pub fn list(&self) -> Vec<(ObjectKey, Arc<V>)> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
+        self.state.read().0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
     }
 
     /// Returns a receiver of the change counter, which is zero until all objects have been listed once.
@@ -123,74 +100,6 @@ impl<V> WatchCache<V> {
     /// Whether all objects have been listed once.
     pub fn is_synced(&self) -> bool {
         *self.changes.borrow() > 0
-    }
-}
-
-/// Applies `map` to the object of a watch event.
-pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
-    match event {
-        Event::Init => Event::Init,
-        Event::InitDone => Event::InitDone,
-        Event::InitApply(object) => Event::InitApply(map(object)),
-        Event::Apply(object) => Event::Apply(map(object)),
-        Event::Delete(object) => Event::Delete(map(object)),
-    }
-}
-
-/// Watches the objects of `api` and passes the events to `apply`. Never returns; retries while the API server
-/// is unavailable.
-pub async fn watch_forever<K>(
-    what: &'static str,
-    api: Api<K>,
-    config: watcher::Config,
-    mut apply: impl FnMut(Event<K>),
-) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let events = watcher(api, config);
-    pin_mut!(events);
-    let mut last_problem = None;
-    let mut pause = MIN_BACKOFF;
-    while let Some(event) = events.next().await {
-        match event {
-            // The watcher emits `Init` at the start of every attempt, before the API server has responded. It
-            // does not end an outage, so `pause` is not reset.
-            Ok(Event::Init) => apply(Event::Init),
-            Ok(event) => {
-                pause = MIN_BACKOFF;
-                if last_problem.take().is_some() {
-                    info!(what, "watch of API objects restored");
-                }
-                apply(event);
-            }
-            Err(e) => {
-                let problem = error_chain(&e);
-                // Log each distinct problem once: an outage may last for hours.
-                if last_problem.as_ref() != Some(&problem) {
-                    let hint = hint(&e);
-                    warn!(what, error = problem, hint, "cannot watch API objects, retrying");
-                    last_problem = Some(problem);
-                }
-                // The watcher restarts when it is polled again.
-                time::sleep(pause).await;
-                pause = (pause * 2).min(MAX_BACKOFF);
-            }
-        }
-    }
-}
-
-fn hint(error: &watcher::Error) -> &'static str {
-    let (watcher::Error::InitialListFailed(inner) | watcher::Error::WatchStartFailed(inner)) = error else {
-        return "";
-    };
-    match inner {
-        kube::Error::Api(status) if status.code == 404 => {
-            "the custom resource definition is missing: run `ferroband crds apply`"
-        }
-        kube::Error::Api(status) if status.code == 403 => {
-            "the daemon's ClusterRole or its binding is missing"
-        }
-        _ => "",
     }
 }
 

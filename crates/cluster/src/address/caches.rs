@@ -1,7 +1,7 @@
 //! API objects that the address controllers watch and cache.
 
 use super::{node_fencing::NodeFencing, statefulset::StatefulSetOrdinals};
-use crate::{ControllerContext, Error, Reflector};
+use crate::{ControllerContext, Error};
 use ferroband_address::{IpBlock, ResourceVersion};
 use ferroband_api::{
     ferroband::AddressBlock,
@@ -9,7 +9,9 @@ use ferroband_api::{
     whereabouts::IPPool,
 };
 use ferroband_daemon::{
+    SharedCache,
     addresses::{UNMANAGED_SELECTOR, block_from_object},
+    start_reflector,
     tasks::TaskSet,
 };
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
@@ -27,13 +29,13 @@ pub struct CachedBlock {
 /// Caches shared by all address controllers. Each one is filled by its own watch.
 #[derive(Clone)]
 pub struct AddressCaches {
-    pub blocks: Reflector<CachedBlock>,
-    pub nodes: Reflector<NodeFencing>,
-    pub stateful_sets: Reflector<StatefulSetOrdinals>,
-    pub ip_pools: Reflector<SpiderIPPool>,
-    pub endpoints: Reflector<SpiderEndpoint>,
+    pub blocks: SharedCache<CachedBlock>,
+    pub nodes: SharedCache<NodeFencing>,
+    pub stateful_sets: SharedCache<StatefulSetOrdinals>,
+    pub ip_pools: SharedCache<SpiderIPPool>,
+    pub endpoints: SharedCache<SpiderEndpoint>,
     /// IPPools that Whereabouts itself wrote; those that Ferroband publishes are not cached.
-    pub whereabouts_pools: Reflector<IPPool>,
+    pub whereabouts_pools: SharedCache<IPPool>,
 }
 
 impl AddressCaches {
@@ -42,20 +44,20 @@ impl AddressCaches {
         let client = || context.client.clone();
         let config = watcher::Config::default;
         Self {
-            blocks: Reflector::start(tasks, "AddressBlocks", Api::all(client()), config(), cached_block),
-            nodes: Reflector::start(tasks, "Nodes", Api::all(client()), config(), |node: Node| {
+            blocks: start_reflector(tasks, "AddressBlocks", Api::all(client()), config(), cached_block),
+            nodes: start_reflector(tasks, "Nodes", Api::all(client()), config(), |node: Node| {
                 Some(NodeFencing::from_node(&node))
             }),
-            stateful_sets: Reflector::start(
+            stateful_sets: start_reflector(
                 tasks,
                 "StatefulSets",
                 Api::all(client()),
                 config(),
                 |set: StatefulSet| Some(StatefulSetOrdinals::from_set(&set)),
             ),
-            ip_pools: Reflector::start(tasks, "SpiderIPPools", Api::all(client()), config(), Some),
-            endpoints: Reflector::start(tasks, "SpiderEndpoints", Api::all(client()), config(), Some),
-            whereabouts_pools: Reflector::start(
+            ip_pools: start_reflector(tasks, "SpiderIPPools", Api::all(client()), config(), Some),
+            endpoints: start_reflector(tasks, "SpiderEndpoints", Api::all(client()), config(), Some),
+            whereabouts_pools: start_reflector(
                 tasks,
                 "IPPools",
                 Api::all(client()),

@@ -6,9 +6,10 @@ use super::{
     reclaim::{ReclaimEvidence, ReclaimOutcome, reclaim_block},
     statefulset::StatefulSetOrdinals,
 };
-use crate::{Controller, ControllerContext, Error};
+use crate::{ControllerContext, Error};
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{
+    Controller,
     addresses::block_to_object,
     api_call::{ApiFailure, classify, with_timeout},
 };
@@ -141,7 +142,8 @@ impl AddressGc {
                 }
                 for note in notes {
                     self.context
-                        .publish_event(&written, EventType::Normal, "IPAddressGarbageCollected", note)
+                        .events
+                        .publish(&written, EventType::Normal, "IPAddressGarbageCollected", note)
                         .await;
                 }
                 Ok(())
@@ -195,6 +197,7 @@ impl AddressGc {
 
 impl Controller for AddressGc {
     const NAME: &'static str = "address GC";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let AddressCaches { blocks, nodes, stateful_sets, .. } = &self.caches;

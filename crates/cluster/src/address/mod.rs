@@ -26,9 +26,9 @@ mod statefulset;
 mod whereabouts_cleanup;
 mod whereabouts_projection;
 
-use crate::{ControllerContext, Error, Trigger, run_controller};
+use crate::{ControllerContext, Error};
 use caches::AddressCaches;
-use ferroband_daemon::tasks::TaskSet;
+use ferroband_daemon::{Trigger, start_controller, tasks::TaskSet};
 
 /// Starts the watches and all address controllers. They run until `tasks` ends.
 pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
@@ -37,21 +37,13 @@ pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
         .on_change(tasks, &caches.blocks)
         .on_change(tasks, &caches.nodes)
         .on_change(tasks, &caches.stateful_sets);
-    tasks.start_endless("address GC", run_controller(gc::AddressGc::new(context, caches.clone()), trigger));
+    start_controller(tasks, gc::AddressGc::new(context, caches.clone()), trigger);
     let trigger = Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.ip_pools);
-    tasks.start_endless(
-        "SpiderIPPools",
-        run_controller(spider_pools::SpiderPoolController::new(context, caches.clone()), trigger),
-    );
+    start_controller(tasks, spider_pools::SpiderPoolController::new(context, caches.clone()), trigger);
     let trigger = Trigger::default().on_change(tasks, &caches.blocks);
-    tasks.start_endless(
-        "Whereabouts projection",
-        run_controller(whereabouts_projection::WhereaboutsProjection::new(context, caches.clone()), trigger),
-    );
+    let projection = whereabouts_projection::WhereaboutsProjection::new(context, caches.clone());
+    start_controller(tasks, projection, trigger);
     let trigger =
         Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.whereabouts_pools);
-    tasks.start_endless(
-        "Whereabouts cleanup",
-        run_controller(whereabouts_cleanup::WhereaboutsCleanup::new(context, caches), trigger),
-    );
+    start_controller(tasks, whereabouts_cleanup::WhereaboutsCleanup::new(context, caches), trigger);
 }

@@ -1,13 +1,14 @@
 //! Status of SpiderIPPools: allocations, counts and the Ready condition.
 
 use super::{caches::AddressCaches, legacy_import::LegacyImporter, legacy_lease, spider_endpoints};
-use crate::{Controller, ControllerContext, Error};
+use crate::{ControllerContext, Error};
 use ferroband_address::{
     AddressAllocation, IpFamily, IpSpace,
     spiderpool::{IpPool, PoolConflict, find_conflicts},
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderIPPoolStatus};
 use ferroband_daemon::{
+    Controller,
     addresses::{MANAGED_MARKER, SpiderpoolRecord, UnreadableStatus, allocation_records, parse_pool},
     api_call::{ApiFailure, classify, with_timeout},
     condition, error_chain,
@@ -111,6 +112,7 @@ impl SpiderPoolController {
 
 impl Controller for SpiderPoolController {
     const NAME: &'static str = "SpiderIPPools";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !(self.caches.blocks.is_synced() && self.caches.ip_pools.is_synced()) {

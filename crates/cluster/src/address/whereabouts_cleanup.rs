@@ -5,13 +5,14 @@ use super::{
     caches::AddressCaches,
     legacy_import::{ImportDecision, LegacyAllocation, LegacyImporter},
 };
-use crate::{Controller, ControllerContext, Error};
+use crate::{ControllerContext, Error};
 use ferroband_address::{
     AddressAllocation, IpSpace,
     whereabouts::{node_slice_space, parse_allocation_key, reservation_name},
 };
 use ferroband_api::whereabouts::{IPPool, IpAllocation, OverlappingRangeIPReservation};
 use ferroband_daemon::{
+    Controller,
     addresses::is_managed,
     api_call::{ApiFailure, classify, with_timeout},
 };
@@ -126,6 +127,7 @@ fn record_state(entry: Option<&AddressAllocation>, allocation: &IpAllocation, kn
 
 impl Controller for WhereaboutsCleanup {
     const NAME: &'static str = "Whereabouts cleanup";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let AddressCaches { blocks, nodes, whereabouts_pools, stateful_sets, .. } = &self.caches;

@@ -2,18 +2,20 @@
 //! that read these objects.
 
 use super::caches::AddressCaches;
-use crate::{Controller, ControllerContext, Error};
+use crate::{ControllerContext, Error, object_writes::FIELD_MANAGER};
 use ferroband_address::whereabouts::{allocation_key, reservation_name};
 use ferroband_api::whereabouts::{
     IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
 };
 use ferroband_daemon::{
+    AppliedKind, Controller,
     addresses::{MANAGED_LABEL, MANAGED_SELECTOR, is_managed},
     api_call::{ApiFailure, classify, with_timeout},
+    apply,
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,9 +115,7 @@ impl WhereaboutsProjection {
 }
 
 /// One of Whereabouts' kinds: IPPool or OverlappingRangeIPReservation.
-trait ProjectedKind:
-    kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned
-{
+trait ProjectedKind: AppliedKind + serde::Serialize {
     /// Whether objects of this kind always have the same fields. New objects are then written with one create call.
     /// Other kinds always use server-side apply: fields set by a create call have another owner, so a later apply
     /// could not remove them.
@@ -187,12 +187,13 @@ async fn apply_unless_foreign<K: ProjectedKind>(
         return Ok(false);
     }
     // Server-side apply also removes allocations that are no longer in `object`.
-    let parameters = PatchParams::apply("ferroband-cluster").force();
-    with_timeout(api.patch(name, &parameters, &Patch::Apply(&object))).await.map(|_| true)
+    let object = serde_json::to_value(&object).map_err(kube::Error::SerdeError)?;
+    apply(api, FIELD_MANAGER, name, object).await.map(|_| true)
 }
 
 impl Controller for WhereaboutsProjection {
     const NAME: &'static str = "Whereabouts projection";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !self.caches.blocks.is_synced() {

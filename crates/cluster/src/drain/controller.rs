@@ -5,12 +5,11 @@ use super::{
     step::{DrainStep, is_draining, next_step},
 };
 use crate::{
-    Controller, ControllerContext, Error, Trigger,
+    ControllerContext, Error,
     policies::{DrainBudget, NodeLabels, NodePools, PolicyCaches},
-    run_controller,
 };
 use ferroband_api::sriov::{CURRENT_STATE, DRAIN_COMPLETE, DRAINING, IDLE, SriovNetworkNodeState};
-use ferroband_daemon::{api_call::with_timeout, tasks::TaskSet};
+use ferroband_daemon::{Controller, Trigger, api_call::with_timeout, start_controller, tasks::TaskSet};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -47,7 +46,7 @@ impl DrainController {
             eviction_requests: EvictionRequests::default(),
             last_events: Mutex::default(),
         };
-        tasks.start_endless(Self::NAME, run_controller(controller, trigger));
+        start_controller(tasks, controller, trigger);
     }
 
     async fn set_current_state(&self, state: &SriovNetworkNodeState, current: &str) -> Result<(), Error> {
@@ -76,7 +75,7 @@ impl DrainController {
             last_events.insert(node, key.clone()).as_ref() == Some(&key)
         };
         if !is_repeated {
-            self.context.publish_event(state, kind, reason, note).await;
+            self.context.events.publish(state, kind, reason, note).await;
         }
     }
 
@@ -173,6 +172,7 @@ impl DrainController {
 
 impl Controller for DrainController {
     const NAME: &'static str = "drain";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !self.caches.is_synced() {

@@ -1,10 +1,10 @@
 //! API objects that the network controllers and the webhook watch and cache.
 
-use crate::{Error, Reflector};
+use crate::Error;
 use ferroband_api::{
     cncf::NetworkAttachmentDefinition, spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork,
 };
-use ferroband_daemon::tasks::TaskSet;
+use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, runtime::watcher};
 
@@ -14,12 +14,12 @@ use super::GROUP_ANNOTATIONS;
 /// them.
 #[derive(Clone, Default)]
 pub struct NetworkCaches {
-    pub definitions: Reflector<NetworkAttachmentDefinition>,
-    pub spider_configs: Reflector<SpiderMultusConfig>,
-    pub ib_networks: Reflector<SriovIBNetwork>,
+    pub definitions: SharedCache<NetworkAttachmentDefinition>,
+    pub spider_configs: SharedCache<SpiderMultusConfig>,
+    pub ib_networks: SharedCache<SriovIBNetwork>,
     /// All namespaces. The value is the annotation (key and value) that assigns a network group to the pods of the
     /// namespace, if it has one.
-    pub namespace_groups: Reflector<Option<(&'static str, String)>>,
+    pub namespace_groups: SharedCache<Option<(&'static str, String)>>,
 }
 
 impl NetworkCaches {
@@ -28,16 +28,16 @@ impl NetworkCaches {
         let config = watcher::Config::default;
         let all = || client.clone();
         Self {
-            definitions: Reflector::start(
+            definitions: start_reflector(
                 tasks,
                 "NetworkAttachmentDefinitions",
                 Api::all(all()),
                 config(),
                 Some,
             ),
-            spider_configs: Reflector::start(tasks, "SpiderMultusConfigs", Api::all(all()), config(), Some),
-            ib_networks: Reflector::start(tasks, "SriovIBNetworks", Api::all(all()), config(), Some),
-            namespace_groups: Reflector::start(
+            spider_configs: start_reflector(tasks, "SpiderMultusConfigs", Api::all(all()), config(), Some),
+            ib_networks: start_reflector(tasks, "SriovIBNetworks", Api::all(all()), config(), Some),
+            namespace_groups: start_reflector(
                 tasks,
                 "Namespaces",
                 Api::all(all()),

@@ -3,12 +3,15 @@
 mod condition;
 
 use super::definition::{OWNER_REF, is_generated};
-use super::write::{FIELD_MANAGER, WriteOutcome, delete_definition, write_definition};
+use super::write::{WriteOutcome, delete_definition, write_definition};
 use super::{NetworkCaches, ib_definition};
-use crate::{Controller, ControllerContext, Error};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{FIELD_MANAGER, apply_object_status},
+};
 use condition::{IbNetworkOutcome, ready_condition};
 use ferroband_api::{cncf::NetworkAttachmentDefinition, sriov::SriovIBNetwork};
-use ferroband_daemon::api_call::with_timeout;
+use ferroband_daemon::{Controller, api_call::with_timeout};
 use ferroband_model::{Fault, FaultCode};
 use kube::{
     Api, ResourceExt,
@@ -72,15 +75,8 @@ impl IbNetworkController {
         }
         let current = network.status.as_ref().map_or(&[][..], |status| &status.conditions);
         if let Some(condition) = ready_condition(&outcome, current, network.metadata.generation) {
-            let status = json!({
-                "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovIBNetwork",
-                "metadata": {"name": name, "namespace": namespace}, "status": {"conditions": [condition]},
-            });
             let api: Api<SriovIBNetwork> = Api::namespaced(self.context.client.clone(), &namespace);
-            let parameters = PatchParams::apply(FIELD_MANAGER).force();
-            with_timeout(api.patch_status(&name, &parameters, &Patch::Apply(&status)))
-                .await
-                .map_err(Error::api("patch the status of", format!("SriovIBNetwork {namespace}/{name}")))?;
+            apply_object_status(&api, &name, &json!({"conditions": [condition]})).await?;
         }
         Ok(())
     }
@@ -163,6 +159,7 @@ impl IbNetworkController {
 
 impl Controller for IbNetworkController {
     const NAME: &'static str = "SriovIBNetworks";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let caches = &self.caches;

@@ -39,9 +39,9 @@ pub use resource_request::{
 pub use spider_configs::SpiderConfigController;
 pub use spider_definition::{GROUP_ANNOTATIONS, desired as desired_spider_network};
 
-use crate::{ClusterSettings, ControllerContext, Error, Trigger, run_controller};
+use crate::{ClusterSettings, ControllerContext, Error};
 use ferroband_api::{parse_pkey_field, sriov::SriovIBNetwork};
-use ferroband_daemon::tasks::TaskSet;
+use ferroband_daemon::{Trigger, start_controller, tasks::TaskSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// The NetworkAttachmentDefinition generated from a SpiderMultusConfig or SriovIBNetwork, and warnings for
@@ -56,16 +56,12 @@ pub struct DesiredNetwork {
 pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut TaskSet<Error>) {
     let trigger =
         Trigger::default().on_change(tasks, &caches.spider_configs).on_change(tasks, &caches.definitions);
-    tasks.start_endless(
-        "SpiderMultusConfigs",
-        run_controller(SpiderConfigController::new(context, caches), trigger),
-    );
+    start_controller(tasks, SpiderConfigController::new(context, caches), trigger);
     let trigger = Trigger::default()
         .on_change(tasks, &caches.ib_networks)
         .on_change(tasks, &caches.definitions)
         .on_change(tasks, &caches.namespace_groups);
-    tasks
-        .start_endless("SriovIBNetworks", run_controller(IbNetworkController::new(context, caches), trigger));
+    start_controller(tasks, IbNetworkController::new(context, caches), trigger);
 }
 
 /// Computes the NetworkAttachmentDefinition of a SriovIBNetwork. Fails if the definition belongs in another

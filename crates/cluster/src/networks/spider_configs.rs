@@ -2,8 +2,9 @@
 
 use super::write::{WriteOutcome, write_definition};
 use super::{NetworkCaches, dedup::NetworkEventDedup, spider_definition};
-use crate::{Controller, ControllerContext, Error};
+use crate::{ControllerContext, Error};
 use ferroband_api::spiderpool::SpiderMultusConfig;
+use ferroband_daemon::Controller;
 use ferroband_model::{Fault, FaultCode};
 use kube::{ResourceExt, runtime::events::EventType};
 use std::{collections::HashSet, time::Duration};
@@ -47,7 +48,7 @@ impl SpiderConfigController {
             WriteOutcome::UpToDate => {
                 let note = desired.warnings.join("; ");
                 if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
-                    self.context.publish_event(config, EventType::Normal, "SpellingCorrected", note).await;
+                    self.context.events.publish(config, EventType::Normal, "SpellingCorrected", note).await;
                 }
             }
         }
@@ -57,13 +58,14 @@ impl SpiderConfigController {
     async fn publish_fault(&self, config: &SpiderMultusConfig, kind: EventType, fault: &Fault) {
         let note = fault.to_string();
         if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
-            self.context.publish_event(config, kind, fault.code.reason(), note).await;
+            self.context.events.publish(config, kind, fault.code.reason(), note).await;
         }
     }
 }
 
 impl Controller for SpiderConfigController {
     const NAME: &'static str = "SpiderMultusConfigs";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         // Wait until the caches are complete: until then, an existing NetworkAttachmentDefinition may

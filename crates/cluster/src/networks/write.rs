@@ -1,7 +1,7 @@
 //! Writes and deletes NetworkAttachmentDefinitions.
 
 use super::{NetworkDefinition, definition::DefinitionDiff};
-use crate::Error;
+use crate::{Error, object_writes::FIELD_MANAGER};
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_daemon::api_call::{ApiFailure, classify, with_timeout};
 use kube::{
@@ -9,8 +9,6 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use tracing::info;
-
-pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
 /// The result of writing a NetworkAttachmentDefinition.
 #[derive(Clone, Debug, PartialEq, Eq)]

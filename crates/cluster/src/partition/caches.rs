@@ -1,8 +1,8 @@
 //! API objects that the partition controller watches and caches.
 
-use crate::{ControllerContext, Error, Reflector};
+use crate::{ControllerContext, Error};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
-use ferroband_daemon::tasks::TaskSet;
+use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
 use ferroband_partition::PartitionSettings;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::{Api, runtime::watcher};
@@ -26,12 +26,12 @@ pub struct PartitionNodeFacts {
 
 #[derive(Clone)]
 pub struct PartitionCaches {
-    pub nodes: Reflector<PartitionNodeFacts>,
-    pub node_partitions: Reflector<NodePartitions>,
-    pub partitions: Reflector<Partition>,
-    pub hosts: Reflector<SubnetManagerHost>,
-    pub secrets: Reflector<BTreeMap<String, String>>,
-    pub config_maps: Reflector<BTreeMap<String, String>>,
+    pub nodes: SharedCache<PartitionNodeFacts>,
+    pub node_partitions: SharedCache<NodePartitions>,
+    pub partitions: SharedCache<Partition>,
+    pub hosts: SharedCache<SubnetManagerHost>,
+    pub secrets: SharedCache<BTreeMap<String, String>>,
+    pub config_maps: SharedCache<BTreeMap<String, String>>,
 }
 
 impl PartitionCaches {
@@ -41,30 +41,30 @@ impl PartitionCaches {
         let all = watcher::Config::default();
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         Self {
-            nodes: Reflector::start(
+            nodes: start_reflector(
                 tasks,
                 "Nodes for partitions",
                 Api::all(client.clone()),
                 all.clone(),
                 node_facts,
             ),
-            node_partitions: Reflector::start(
+            node_partitions: start_reflector(
                 tasks,
                 "NodePartitions",
                 Api::all(client.clone()),
                 all.clone(),
                 Some,
             ),
-            partitions: Reflector::start(tasks, "Partitions", Api::all(client.clone()), all.clone(), Some),
-            hosts: Reflector::start(tasks, "SubnetManagerHosts", Api::all(client.clone()), all, Some),
-            secrets: Reflector::start(
+            partitions: start_reflector(tasks, "Partitions", Api::all(client.clone()), all.clone(), Some),
+            hosts: start_reflector(tasks, "SubnetManagerHosts", Api::all(client.clone()), all, Some),
+            secrets: start_reflector(
                 tasks,
                 "UFM Secret",
                 Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),
                 named(UFM_SECRET),
                 secret_strings,
             ),
-            config_maps: Reflector::start(
+            config_maps: start_reflector(
                 tasks,
                 "ib-kubernetes ConfigMap",
                 Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),

@@ -18,7 +18,6 @@ mod desired;
 mod fabric_status;
 mod guid_claims;
 mod node_status;
-mod object_writes;
 mod opensm_host;
 mod partition_status;
 mod reconcile;

@@ -3,16 +3,13 @@
 //! node daemon signal opensm.
 
 use super::caches::PartitionCaches;
-use crate::{ControllerContext, Reflector};
+use crate::{ControllerContext, object_writes::FIELD_MANAGER};
 use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostSpec, SubnetManagerHostStatus};
-use ferroband_daemon::{api_call::with_timeout, error_chain};
+use ferroband_daemon::{SharedCache, apply, error_chain};
 use ferroband_partition::opensm::{OpensmHost, OpensmHostStatus, render};
 use ferroband_partition::{Error, MembershipTable, parse_guid};
 use futures::future::BoxFuture;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +24,7 @@ pub struct OpensmHostObject {
     api: Api<SubnetManagerHost>,
     node: String,
     port: String,
-    cache: Reflector<SubnetManagerHost>,
+    cache: SharedCache<SubnetManagerHost>,
 }
 
 impl OpensmHostObject {
@@ -55,12 +52,7 @@ impl OpensmHostObject {
     }
 
     async fn apply(&self, spec: &SubnetManagerHostSpec) -> Result<(), Error> {
-        let object = json!({
-            "apiVersion": "ferroband.io/v1alpha1", "kind": "SubnetManagerHost",
-            "metadata": {"name": self.node}, "spec": spec,
-        });
-        let patch = PatchParams::apply("ferroband-cluster").force();
-        let done = with_timeout(self.api.patch(&self.node, &patch, &Patch::Apply(&object))).await;
+        let done = apply(&self.api, FIELD_MANAGER, &self.node, json!({"spec": spec})).await;
         done.map(drop).map_err(|error| self.error(error_chain(&error)))
     }
 

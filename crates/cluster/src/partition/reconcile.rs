@@ -6,23 +6,21 @@ use super::caches::{PartitionCaches, PartitionNodeFacts};
 use super::desired::{
     DesiredMemberships, MemberId, NotAdmittedTreatment, PartitionInputs, desired_memberships,
 };
-use super::object_writes::{delete, patch_status};
 use super::records::{PartitionRecords, format_member};
 use super::{fabric_status, guid_claims, node_status, partition_status};
-use crate::{Controller, ControllerContext, Error, Trigger, run_controller};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{apply_object, apply_object_status, delete_object},
+};
 use ferroband_api::ferroband::{
     Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
 };
-use ferroband_daemon::{api_call::with_timeout, tasks::TaskSet};
+use ferroband_daemon::{Controller, Trigger, start_controller, tasks::TaskSet};
 use ferroband_partition::{
     NoopSubnetManager, ReconcilerHandle, SubnetManager, SubnetManagerHealth, run_reconciler,
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
-use kube::{
-    Api, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::events::EventType,
-};
+use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope, runtime::events::EventType};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,7 +84,7 @@ impl PartitionController {
             health,
             last_pass: Mutex::default(),
         };
-        tasks.start_endless("partitions", run_controller(controller, trigger));
+        start_controller(tasks, controller, trigger);
     }
 
     fn select_backend(&self) -> BackendSelection {
@@ -140,16 +138,20 @@ impl PartitionController {
     async fn delete_unused_hosts(&self, backend: &BackendSelection) -> Result<(), Error> {
         for ((_, node), _) in self.caches.hosts.list() {
             if !backend.runs_opensm_on(&node) {
-                delete::<SubnetManagerHost>(&self.context, "SubnetManagerHost", &node).await?;
+                delete_object(&self.api::<SubnetManagerHost>(), &node).await?;
             }
         }
         Ok(())
     }
 
     async fn patch_node_status(&self, node: &str, status: &NodePartitionsStatus) -> Result<(), Error> {
-        patch_status::<NodePartitions>(&self.context, "NodePartitions", node, status).await?;
+        apply_object_status(&self.api::<NodePartitions>(), node, status).await?;
         self.last_pass().records.set_status(node, status);
         Ok(())
+    }
+
+    fn api<K: Resource<DynamicType = (), Scope = ClusterResourceScope>>(&self) -> Api<K> {
+        Api::all(self.context.client.clone())
     }
 
     fn last_pass(&self) -> MutexGuard<'_, LastPass> {
@@ -198,7 +200,7 @@ impl PartitionController {
         // Release the node's GUIDs before its NodePartitions object is deleted: if the release fails, the
         // next pass retries it only while the object exists.
         guid_claims::release(&self.context, &node).await?;
-        delete::<NodePartitions>(&self.context, "NodePartitions", &node).await
+        delete_object(&self.api::<NodePartitions>(), &node).await
     }
 
     async fn update_fabric_status(
@@ -227,13 +229,9 @@ impl PartitionController {
         if before.as_ref() == Some(&status) {
             return Ok(());
         }
-        let api: Api<Fabric> = Api::all(self.context.client.clone());
-        let object = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "Fabric", "metadata": {"name": "default"}, "spec": {}});
-        let params = PatchParams::apply("ferroband-cluster").force();
-        with_timeout(api.patch("default", &params, &Patch::Apply(&object)))
-            .await
-            .map_err(Error::api("apply", "Fabric default"))?;
-        patch_status::<Fabric>(&self.context, "Fabric", "default", &status).await?;
+        let api: Api<Fabric> = self.api();
+        apply_object(&api, "default", json!({"spec": {}})).await?;
+        apply_object_status(&api, "default", &status).await?;
         self.last_pass().fabric = Some(status);
         Ok(())
     }
@@ -246,7 +244,7 @@ impl PartitionController {
         for partition in partitions {
             let Some(status) = partition_status::compute(partition, desired) else { continue };
             if partition.status.as_ref() != Some(&status) {
-                patch_status::<Partition>(&self.context, "Partition", &partition.name_any(), &status).await?;
+                apply_object_status(&self.api::<Partition>(), &partition.name_any(), &status).await?;
             }
         }
         Ok(())
@@ -261,10 +259,13 @@ impl PartitionController {
             let of_key = |partition: &&Arc<Partition>| partition.spec.pkey.parse() == Ok(entry.key);
             if let Some(partition) = partitions.iter().find(of_key) {
                 let note = text.clone();
-                self.context.publish_event(partition.as_ref(), EventType::Warning, "NotAdmitted", note).await;
+                self.context
+                    .events
+                    .publish(partition.as_ref(), EventType::Warning, "NotAdmitted", note)
+                    .await;
             }
             let pod = partition_status::event_pod(entry);
-            self.context.publish_event(&pod, EventType::Warning, "NotAdmitted", text).await;
+            self.context.events.publish(&pod, EventType::Warning, "NotAdmitted", text).await;
         }
         news.len() == MAX_EVENTS_PER_PASS
     }
@@ -272,6 +273,7 @@ impl PartitionController {
 
 impl Controller for PartitionController {
     const NAME: &'static str = "partitions";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !self.caches.is_synced() {

@@ -8,13 +8,18 @@ use super::{
     node_state_gc::{NodeStateAction, node_state_action, parse_delay},
     updated_conditions,
 };
-use crate::{Controller, ControllerContext, Error, Reflector, Trigger, run_controller};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{apply_object, apply_object_status},
+};
 use ferroband_api::sriov::{
     ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodePolicy, SriovNetworkNodeState,
     SriovNetworkNodeStateSpec, SriovNetworkPoolConfig, SriovOperatorConfig, SriovOperatorConfigSpec,
 };
 use ferroband_daemon::{
+    AppliedKind, Controller, SharedCache, Trigger,
     api_call::{ApiFailure, classify, with_timeout},
+    start_controller, start_reflector,
     tasks::TaskSet,
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -27,16 +32,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::{events::EventType, watcher},
 };
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::Debug,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-const FIELD_MANAGER: &str = "ferroband-cluster";
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// How long to wait before checking again whether the caches are synced.
 const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -46,12 +48,12 @@ pub type NodeLabels = Arc<BTreeMap<String, String>>;
 /// Caches shared by the policy controller and the drain controller.
 #[derive(Clone)]
 pub struct PolicyCaches {
-    pub nodes: Reflector<NodeLabels>,
+    pub nodes: SharedCache<NodeLabels>,
     /// The SriovNetworkNodeStates without the VFs of their adapters, which are removed to save memory.
-    pub states: Reflector<SriovNetworkNodeState>,
-    pub pools: Reflector<SriovNetworkPoolConfig>,
-    policies: Reflector<SriovNetworkNodePolicy>,
-    operators: Reflector<SriovOperatorConfig>,
+    pub states: SharedCache<SriovNetworkNodeState>,
+    pub pools: SharedCache<SriovNetworkPoolConfig>,
+    policies: SharedCache<SriovNetworkNodePolicy>,
+    operators: SharedCache<SriovOperatorConfig>,
 }
 
 impl PolicyCaches {
@@ -60,10 +62,10 @@ impl PolicyCaches {
         let (client, own) = (&context.client, &context.settings.namespace);
         let all = watcher::Config::default;
         Self {
-            nodes: Reflector::start(tasks, "Nodes", Api::all(client.clone()), all(), |node: Node| {
+            nodes: start_reflector(tasks, "Nodes", Api::all(client.clone()), all(), |node: Node| {
                 Some(Arc::new(node.metadata.labels.unwrap_or_default()))
             }),
-            states: Reflector::start(
+            states: start_reflector(
                 tasks,
                 "SriovNetworkNodeStates",
                 Api::namespaced(client.clone(), own),
@@ -76,15 +78,15 @@ impl PolicyCaches {
                     Some(state)
                 },
             ),
-            pools: Reflector::start(tasks, "SriovNetworkPoolConfigs", Api::all(client.clone()), all(), Some),
-            policies: Reflector::start(
+            pools: start_reflector(tasks, "SriovNetworkPoolConfigs", Api::all(client.clone()), all(), Some),
+            policies: start_reflector(
                 tasks,
                 "SriovNetworkNodePolicies",
                 Api::all(client.clone()),
                 all(),
                 Some,
             ),
-            operators: Reflector::start(
+            operators: start_reflector(
                 tasks,
                 "SriovOperatorConfigs",
                 Api::namespaced(client.clone(), own),
@@ -156,7 +158,7 @@ impl PolicyController {
             stale_state_delay: parse_delay(variable.as_deref()),
             written: Mutex::default(),
         };
-        tasks.start_endless(Self::NAME, run_controller(controller, trigger));
+        start_controller(tasks, controller, trigger);
     }
 
     fn node_state_api(&self) -> Api<SriovNetworkNodeState> {
@@ -183,13 +185,7 @@ impl PolicyController {
             if let Some(system) = &spec.system {
                 desired["system"] = json!(system);
             }
-            let state = json!({
-                "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
-                "metadata": { "name": node }, "spec": desired,
-            });
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            let done = with_timeout(self.node_state_api().patch(node, &params, &Patch::Apply(&state))).await;
-            done.map_err(Error::api("apply", format!("SriovNetworkNodeState {own}/{node}")))?;
+            apply_object(&self.node_state_api(), node, json!({ "spec": desired })).await?;
             tracing::info!(node, adapters = spec.interfaces.len(), "spec of SriovNetworkNodeState written");
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             written.insert(node.clone(), (version, spec.clone()));
@@ -208,11 +204,7 @@ impl PolicyController {
         desired: &[Condition],
     ) -> Result<(), Error>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
+        K: AppliedKind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let generation = object.meta().generation;
         let Some(next) = updated_conditions(current, desired, generation, Timestamp::now()) else {
@@ -220,27 +212,12 @@ impl PolicyController {
         };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &namespace);
-        let body = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name },
-            "status": ConditionsStatus { conditions: next.clone() },
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        match with_timeout(api.patch_status(&name, &params, &Patch::Apply(&body))).await {
-            Ok(_) => {}
-            // The object was deleted concurrently, so it needs no conditions.
-            Err(e) if classify(&e) == ApiFailure::NotFound => return Ok(()),
-            Err(e) => {
-                return Err(Error::api(
-                    "patch the status of",
-                    format!("{} {namespace}/{name}", K::kind(&())),
-                )(e));
-            }
-        }
+        apply_object_status(&api, &name, &ConditionsStatus { conditions: next.clone() }).await?;
         for condition in transitions(current, &next) {
             let kind = if condition.status == "True" { EventType::Normal } else { EventType::Warning };
             // A policy that is in progress or matches nothing yet is not worth an event.
             if condition.reason != "InProgress" && condition.reason != "NoMatch" {
-                self.context.publish_event(object, kind, &condition.reason, condition.message.clone()).await;
+                self.context.events.publish(object, kind, &condition.reason, condition.message.clone()).await;
             }
         }
         Ok(())
@@ -291,6 +268,7 @@ impl PolicyController {
 
 impl Controller for PolicyController {
     const NAME: &'static str = "policies";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         if !self.caches.is_synced() {

@@ -2,13 +2,13 @@
 //! leader.
 
 use super::{NAME, certificate::WebhookCertificate, configuration};
-use crate::{Controller, ControllerContext, Error, Reflector, networks::NetworkCaches};
-use ferroband_daemon::{api_call::with_timeout, tasks::TaskSet};
+use crate::{ControllerContext, Error, networks::NetworkCaches, object_writes::apply_object};
+use ferroband_daemon::{Controller, SharedCache, api_call::with_timeout, start_reflector, tasks::TaskSet};
 use jiff::Timestamp;
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
 use kube::{
     Api, Client,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{ObjectMeta, PostParams},
     runtime::watcher,
 };
 use serde_json::{Value, json};
@@ -29,9 +29,9 @@ const RESTORE_DELAY: Duration = Duration::from_secs(60);
 /// Caches of the Secret with the webhook's certificate and of its MutatingWebhookConfiguration.
 #[derive(Clone, Default)]
 pub struct WebhookObjects {
-    pub secret: Reflector<Secret>,
+    pub secret: SharedCache<Secret>,
     /// The field `webhooks` of the MutatingWebhookConfiguration.
-    pub configuration: Reflector<Value>,
+    pub configuration: SharedCache<Value>,
 }
 
 impl WebhookObjects {
@@ -43,8 +43,8 @@ impl WebhookObjects {
             Some(serde_json::to_value(object.webhooks.unwrap_or_default()).unwrap_or_default())
         };
         Self {
-            secret: Reflector::start(tasks, "webhook Secret", secrets, named(), Some),
-            configuration: Reflector::start(
+            secret: start_reflector(tasks, "webhook Secret", secrets, named(), Some),
+            configuration: start_reflector(
                 tasks,
                 "webhook configuration",
                 Api::all(client.clone()),
@@ -106,14 +106,10 @@ impl CertRotation {
         if existing.as_ref().is_some_and(|existing| configuration::contains_all(existing, &desired)) {
             return Ok(None);
         }
-        let object = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": "ferroband"}}, "webhooks": desired,
-        });
+        let fields =
+            json!({"metadata": {"labels": {"app.kubernetes.io/name": "ferroband"}}, "webhooks": desired});
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.context.client.clone());
-        let parameters = PatchParams::apply("ferroband-cluster").force();
-        let result = with_timeout(api.patch(NAME, &parameters, &Patch::Apply(&object))).await;
-        result.map_err(Error::api("apply", format!("MutatingWebhookConfiguration {NAME}")))?;
+        apply_object(&api, NAME, fields).await?;
         match existing {
             Some(_) => info!(namespaces = grouped.len(), "webhook configuration updated"),
             None => warn!("webhook configuration restored; it had been deleted"),
@@ -156,6 +152,7 @@ impl CertRotation {
 
 impl Controller for CertRotation {
     const NAME: &'static str = "webhook";
+    type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let synced = self.objects.secret.is_synced()

@@ -29,9 +29,9 @@ mod serving_certificate;
 
 pub use cert_rotation::{CertRotation, WebhookObjects};
 
-use crate::{ControllerContext, Error, Trigger, networks::NetworkCaches, run_controller};
+use crate::{ControllerContext, Error, networks::NetworkCaches};
 use context::WebhookContext;
-use ferroband_daemon::tasks::TaskSet;
+use ferroband_daemon::{Trigger, start_controller, tasks::TaskSet};
 use serving_certificate::ServingCertificate;
 use std::sync::Arc;
 
@@ -67,8 +67,5 @@ pub fn start_leader_tasks(
         .on_change(tasks, &objects.secret)
         .on_change(tasks, &objects.configuration)
         .on_change(tasks, &caches.namespace_groups);
-    tasks.start_endless(
-        "webhook certificate rotation",
-        run_controller(CertRotation::new(context, caches, objects), trigger),
-    );
+    start_controller(tasks, CertRotation::new(context, caches, objects), trigger);
 }

@@ -1,7 +1,7 @@
 //! The certificate that the HTTPS server uses. It can change while the server is running.
 
 use super::certificate::WebhookCertificate;
-use crate::Reflector;
+use ferroband_daemon::SharedCache;
 use k8s_openapi::api::core::v1::Secret;
 use rustls::{
     crypto::ring::sign::any_supported_type,
@@ -33,7 +33,7 @@ impl ResolvesServerCert for ServingCertificate {
 }
 
 /// Loads the certificate from the Secret, and loads it again on every change. Never returns.
-pub async fn follow_secret(secret: Reflector<Secret>, serving: Arc<ServingCertificate>) {
+pub async fn follow_secret(secret: SharedCache<Secret>, serving: Arc<ServingCertificate>) {
     let mut changes = secret.changes();
     let mut loaded = None;
     loop {

@@ -1,9 +1,9 @@
 //! Watches all AddressBlocks and applies the events to the block cache.
 
-use super::watch_cache::{map_event, watch_forever};
 use crate::address::AddressBlockCache;
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::addresses::block_from_object;
+use ferroband_daemon::{map_event, watch_forever};
 use kube::{
     Api, Client, ResourceExt,
     core::DeserializeGuard,

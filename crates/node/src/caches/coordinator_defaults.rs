@@ -8,9 +8,9 @@
 //!
 //! Unknown CIDRs are left empty. Upstream instead rejects every pod of a cluster whose CIDRs it cannot determine.
 
-use super::watch_cache::{WatchCache, map_event, watch_forever};
 use crate::{api_call::with_timeout, error::error_chain};
 use ferroband_api::spiderpool::SpiderCoordinator;
+use ferroband_daemon::{WatchCache, map_event, watch_forever};
 use ferroband_model::config_object::{get_key, set_key};
 use k8s_openapi::api::{core::v1::Node, networking::v1::ServiceCIDR};
 use kube::{

@@ -19,8 +19,7 @@ mod whereabouts_records;
 
 pub use address_blocks::watch_address_blocks;
 pub use coordinator_defaults::CoordinatorDefaults;
-use ferroband_daemon::watch_cache;
-pub use ferroband_daemon::watch_cache::WatchCache;
+pub use ferroband_daemon::WatchCache;
 pub use networks::NetworkDefinitionCache;
 pub use owners::PodOwner;
 pub use pods::{NodePodCache, PodFacts};

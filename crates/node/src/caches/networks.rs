@@ -1,8 +1,8 @@
 //! Cache of network attachment definitions.
 
-use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
 use crate::{Error, api_call::with_timeout};
 use ferroband_api::cncf::NetworkAttachmentDefinition;
+use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
 use kube::{
     Api, Client, ResourceExt,
     core::DeserializeGuard,

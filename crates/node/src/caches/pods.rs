@@ -1,11 +1,10 @@
 //! Cache of the pods of this node.
 
-use super::{
-    owners::PodOwner,
-    watch_cache::{ObjectKey, WatchCache, watch_forever},
-};
+use super::owners::PodOwner;
 use crate::{Error, api_call::with_timeout};
-use ferroband_daemon::addresses::is_stateful;
+use ferroband_daemon::{
+    WatchCache, addresses::is_stateful, map_event, watch_cache::ObjectKey, watch_forever,
+};
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -128,5 +127,5 @@ fn reduce<V>(
         let name = (object.namespace().unwrap_or_default(), object.name_any());
         (name, Some(convert(object.metadata)))
     };
-    super::watch_cache::map_event(event, convert_object)
+    map_event(event, convert_object)
 }

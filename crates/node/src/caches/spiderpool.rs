@@ -2,11 +2,11 @@
 //!
 //! A cluster may lack these CRDs. Only networks that use Spiderpool IPAM wait for them.
 
-use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
 use crate::{Error, api_call::with_timeout};
 use ferroband_address::spiderpool::{IpPool, PerFamily, PodNic, PoolSelectionContext};
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
 use ferroband_daemon::addresses::{parse_pool, reserved_ranges};
+use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
 use ferroband_model::{Fault, FaultCode};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{

@@ -6,7 +6,6 @@
 //!  an IPPool cannot be read   ──▶ its records are unknown: its range assigns no addresses
 //! ```
 
-use super::watch_cache::{ObjectKey, WatchCache, map_event, watch_forever};
 use crate::{
     api_call::{ApiFailure, classify, with_timeout},
     error::error_chain,
@@ -16,6 +15,7 @@ use ferroband_address::whereabouts::{
 };
 use ferroband_api::whereabouts::IPPool;
 use ferroband_daemon::addresses::UNMANAGED_SELECTOR;
+use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,

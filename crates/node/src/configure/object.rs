@@ -8,7 +8,7 @@ use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, IDLE, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::watch_cache::{WatchCache, map_event, watch_forever};
+use ferroband_daemon::{WatchCache, map_event, watch_forever};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},

@@ -3,7 +3,7 @@
 use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
 use crate::{api_call::with_timeout, error::error_chain, install::is_uninstalled};
 use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostStatus};
-use ferroband_daemon::watch_cache::{WatchCache, map_event, watch_forever};
+use ferroband_daemon::{WatchCache, map_event, watch_forever};
 use ferroband_kernel::{Hardware, Root};
 use kube::{
     Api, Client, ResourceExt,

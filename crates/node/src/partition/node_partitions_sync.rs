@@ -7,7 +7,7 @@ use crate::api_call::with_timeout;
 use crate::error::error_chain;
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsSpec, Partition};
 use ferroband_attach::journal::Journal;
-use ferroband_daemon::watch_cache::{WatchCache, map_event, watch_forever};
+use ferroband_daemon::{WatchCache, map_event, watch_forever};
 use ferroband_kernel::{Hardware, Root};
 use kube::{
     Api, Client, ResourceExt,

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{ClusterSettings, Trigger, run_controller};
+use crate::ClusterSettings;
+use ferroband_daemon::{Trigger, run_controller};
 use ferroband_testbed::fake_api::FakeApi;
 use kube::runtime::watcher::Event;
 use tokio::time::sleep;
