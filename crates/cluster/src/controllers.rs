@@ -4,6 +4,7 @@ use crate::{
     ControllerContext, Error, address,
     drain::DrainController,
     networks,
+    node_facts::NodeFacts,
     partition::PartitionController,
     policies::{PolicyCaches, PolicyController},
     webhook,
@@ -17,11 +18,12 @@ pub fn start(
     webhook_objects: &webhook::WebhookObjects,
     tasks: &mut TaskSet<Error>,
 ) {
-    let policy_caches = PolicyCaches::start(context, tasks);
+    let nodes = NodeFacts::watch(context, tasks);
+    let policy_caches = PolicyCaches::start(context, &nodes, tasks);
     PolicyController::start(context, &policy_caches, tasks);
     DrainController::start(context, &policy_caches, tasks);
     networks::start(context, network_caches, tasks);
     webhook::start_leader_tasks(context, network_caches, webhook_objects, tasks);
-    address::start(context, tasks);
-    PartitionController::start(context, tasks);
+    address::start(context, &nodes, tasks);
+    PartitionController::start(context, &nodes, tasks);
 }

@@ -19,6 +19,7 @@ mod address;
 mod controller_context;
 mod controllers;
 mod error;
+mod node_facts;
 mod object_writes;
 mod run;
 mod settings;

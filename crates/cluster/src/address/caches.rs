@@ -1,7 +1,7 @@
 //! API objects that the address controllers watch and cache.
 
-use super::{node_fencing::NodeFencing, statefulset::StatefulSetOrdinals};
-use crate::{ControllerContext, Error};
+use super::statefulset::StatefulSetOrdinals;
+use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use ferroband_address::{IpBlock, ResourceVersion};
 use ferroband_api::{
     ferroband::AddressBlock,
@@ -14,7 +14,7 @@ use ferroband_daemon::{
     start_reflector,
     tasks::TaskSet,
 };
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Node};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Api, runtime::watcher};
 
 /// An AddressBlock as last received from the API server. Writes to it are conditional on `version`.
@@ -26,11 +26,11 @@ pub struct CachedBlock {
     pub uid: String,
 }
 
-/// Caches shared by all address controllers. Each one is filled by its own watch.
+/// Caches shared by all address controllers. `nodes` is shared with other controllers; each of the others is filled by its own watch.
 #[derive(Clone)]
 pub struct AddressCaches {
     pub blocks: SharedCache<CachedBlock>,
-    pub nodes: SharedCache<NodeFencing>,
+    pub nodes: SharedCache<NodeFacts>,
     pub stateful_sets: SharedCache<StatefulSetOrdinals>,
     pub ip_pools: SharedCache<SpiderIPPool>,
     pub endpoints: SharedCache<SpiderEndpoint>,
@@ -39,15 +39,17 @@ pub struct AddressCaches {
 }
 
 impl AddressCaches {
-    /// Starts one watch for each cache. The watches run until `tasks` ends.
-    pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
+    /// Starts one watch for each cache except `nodes`. The watches run until `tasks` ends.
+    pub fn watch(
+        context: &ControllerContext,
+        nodes: &SharedCache<NodeFacts>,
+        tasks: &mut TaskSet<Error>,
+    ) -> Self {
         let client = || context.client.clone();
         let config = watcher::Config::default;
         Self {
             blocks: start_reflector(tasks, "AddressBlocks", Api::all(client()), config(), cached_block),
-            nodes: start_reflector(tasks, "Nodes", Api::all(client()), config(), |node: Node| {
-                Some(NodeFencing::from_node(&node))
-            }),
+            nodes: nodes.clone(),
             stateful_sets: start_reflector(
                 tasks,
                 "StatefulSets",

@@ -2,11 +2,10 @@
 
 use super::{
     caches::{AddressCaches, CachedBlock},
-    node_fencing::NodeFencing,
     reclaim::{ReclaimEvidence, ReclaimOutcome, reclaim_block},
     statefulset::StatefulSetOrdinals,
 };
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, node_facts::NodeFencing};
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{
     Controller,
@@ -86,7 +85,7 @@ impl AddressGc {
         let holders = blocks.iter().filter_map(|cached| cached.block.node.as_deref());
         for name in entries().map(|entry| entry.node.as_str()).chain(holders) {
             if confirmed.nodes.contains_key(name)
-                || self.caches.nodes.get("", name).as_deref() == Some(&NodeFencing::NotFenced)
+                || self.caches.nodes.get("", name).is_some_and(|node| node.fencing == NodeFencing::NotFenced)
             {
                 continue;
             }

@@ -8,11 +8,8 @@
 //!                                                                                   address is not assigned
 //! ```
 
-use super::{
-    caches::AddressCaches, node_fencing::NodeFencing, spider_pools::PoolAllocations,
-    statefulset::split_pod_name,
-};
-use crate::{ControllerContext, Error};
+use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
+use crate::{ControllerContext, Error, node_facts::NodeFencing};
 use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace};
 use ferroband_api::{annotation::NETWORK_STATUS, ferroband::AddressBlock, spiderpool::SpiderIPPool};
 use ferroband_daemon::{
@@ -358,7 +355,7 @@ mod tests {
         };
         assert!(is_reporting(&node("True", json!([]))));
         assert!(!is_reporting(&node("Unknown", json!([]))));
-        let fenced = json!([{"key": super::super::node_fencing::OUT_OF_SERVICE, "effect": "NoExecute"}]);
+        let fenced = json!([{"key": crate::node_facts::OUT_OF_SERVICE, "effect": "NoExecute"}]);
         assert!(is_reporting(&node("Unknown", fenced)));
     }
 

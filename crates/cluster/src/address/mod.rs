@@ -18,7 +18,6 @@ mod caches;
 mod gc;
 mod legacy_import;
 mod legacy_lease;
-mod node_fencing;
 mod reclaim;
 mod spider_endpoints;
 mod spider_pools;
@@ -26,13 +25,13 @@ mod statefulset;
 mod whereabouts_cleanup;
 mod whereabouts_projection;
 
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use caches::AddressCaches;
-use ferroband_daemon::{Trigger, start_controller, tasks::TaskSet};
+use ferroband_daemon::{SharedCache, Trigger, start_controller, tasks::TaskSet};
 
 /// Starts the watches and all address controllers. They run until `tasks` ends.
-pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
-    let caches = AddressCaches::watch(context, tasks);
+pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
+    let caches = AddressCaches::watch(context, nodes, tasks);
     let trigger = Trigger::default()
         .on_change(tasks, &caches.blocks)
         .on_change(tasks, &caches.nodes)

@@ -1,6 +1,7 @@
 //! Decides which addresses of an AddressBlock are leaked. Does no I/O.
 
-use super::{node_fencing::NodeFencing, statefulset::split_pod_name};
+use super::statefulset::split_pod_name;
+use crate::node_facts::NodeFencing;
 use ferroband_address::{AddressAllocation, IpBlock};
 
 /// State of nodes and StatefulSets. Where a cache may be outdated, the state was confirmed with the API

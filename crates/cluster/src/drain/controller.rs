@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    policies::{DrainBudget, NodeLabels, NodePools, PolicyCaches},
+    node_facts::NodeLabels,
+    policies::{DrainBudget, NodePools, PolicyCaches},
 };
 use ferroband_api::sriov::{CURRENT_STATE, DRAIN_COMPLETE, DRAINING, IDLE, SriovNetworkNodeState};
 use ferroband_daemon::{Controller, Trigger, api_call::with_timeout, start_controller, tasks::TaskSet};
@@ -202,7 +203,7 @@ impl Controller for DrainController {
         }
         requesting.sort_by_key(|state| state.name_any());
         let (pools, _) = self.caches.node_pools(&self.context.settings.system_namespaces());
-        let labels = nodes.into_iter().map(|((_, name), labels)| (name, labels.as_ref().clone())).collect();
+        let labels = nodes.into_iter().map(|((_, name), node)| (name, node.labels.clone())).collect();
         let waiting = self.start_drains(requesting, &states, &labels, &pools).await?;
         Ok(Some(if waiting && !busy { BUDGET_RECHECK_INTERVAL } else { DRAIN_RECHECK_INTERVAL }))
     }

@@ -28,7 +28,7 @@ impl BackendSelection {
         let secret = caches.secrets.get(PartitionSettings::NAMESPACE, UFM_SECRET);
         let nodes = caches.nodes.list().into_iter();
         let hosts: BTreeMap<String, String> =
-            nodes.filter_map(|((_, name), facts)| Some((name, facts.opensm_port.clone()?))).collect();
+            nodes.filter_map(|((_, name), facts)| Some((name, facts.opensm_port()?.to_owned()))).collect();
         let setting = |name: &str| {
             let value = map.as_ref().and_then(|map| map.get(name));
             let value = value.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
@@ -36,7 +36,7 @@ impl BackendSelection {
         };
         let plugin = setting("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
         // If no plugin is configured, use UFM if its Secret exists, or else opensm if at least one node has
-        // `SUBNET_MANAGER_LABEL`.
+        // the label of subnet manager nodes.
         let plugin = plugin.unwrap_or_else(|| match (&secret, hosts.is_empty()) {
             (Some(_), _) => "ufm".to_owned(),
             (None, false) => "opensm".to_owned(),
@@ -67,7 +67,7 @@ impl BackendSelection {
         })
     }
 
-    /// Whether `node` has `SUBNET_MANAGER_LABEL` and no other backend is configured.
+    /// Whether `node` has the label of subnet manager nodes and no other backend is configured.
     pub fn runs_opensm_on(&self, node: &str) -> bool {
         // Invalid settings must not stop a running opensm.
         !matches!(&self.settings, Ok(PartitionSettings { plugin: SmPlugin::Ufm(_) | SmPlugin::None, .. }))

@@ -1,32 +1,19 @@
 //! API objects that the partition controller watches and caches.
 
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
 use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
 use ferroband_partition::PartitionSettings;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, runtime::watcher};
 use std::collections::BTreeMap;
 
 /// Name of ib-kubernetes' Secret with the UFM credentials.
 pub const UFM_SECRET: &str = "ib-kubernetes-ufm-secret";
-/// Label of nodes that run opensm. Its value is the port that opensm uses.
-pub const SUBNET_MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
-/// Key of the taint with which an administrator confirms that a node is off.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
-/// The facts about a node that the partition controller needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartitionNodeFacts {
-    /// Whether the node has the out-of-service taint, so that none of its pods is running.
-    pub out_of_service: bool,
-    /// Port on which the node should run opensm; absent if it should not run opensm.
-    pub opensm_port: Option<String>,
-}
 
 #[derive(Clone)]
 pub struct PartitionCaches {
-    pub nodes: SharedCache<PartitionNodeFacts>,
+    pub nodes: SharedCache<NodeFacts>,
     pub node_partitions: SharedCache<NodePartitions>,
     pub partitions: SharedCache<Partition>,
     pub hosts: SharedCache<SubnetManagerHost>,
@@ -35,19 +22,17 @@ pub struct PartitionCaches {
 }
 
 impl PartitionCaches {
-    /// Starts one watch for each cache. The watches run until `tasks` ends.
-    pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
+    /// Starts one watch for each cache except `nodes`. The watches run until `tasks` ends.
+    pub fn start(
+        context: &ControllerContext,
+        nodes: &SharedCache<NodeFacts>,
+        tasks: &mut TaskSet<Error>,
+    ) -> Self {
         let client = &context.client;
         let all = watcher::Config::default();
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         Self {
-            nodes: start_reflector(
-                tasks,
-                "Nodes for partitions",
-                Api::all(client.clone()),
-                all.clone(),
-                node_facts,
-            ),
+            nodes: nodes.clone(),
             node_partitions: start_reflector(
                 tasks,
                 "NodePartitions",
@@ -83,18 +68,6 @@ impl PartitionCaches {
             && self.config_maps.is_synced()
             && self.hosts.is_synced()
     }
-}
-
-fn node_facts(node: Node) -> Option<PartitionNodeFacts> {
-    let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    Some(PartitionNodeFacts {
-        out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
-        opensm_port: node
-            .metadata
-            .labels
-            .and_then(|mut labels| labels.remove(SUBNET_MANAGER_LABEL))
-            .filter(|port| port != "false"),
-    })
 }
 
 fn secret_strings(secret: Secret) -> Option<BTreeMap<String, String>> {

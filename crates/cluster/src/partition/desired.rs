@@ -1,8 +1,8 @@
 //! Computes the desired partition members. Does no I/O.
 
-use super::caches::PartitionNodeFacts;
 use super::records::{PartitionMember, PartitionRecords};
 use super::rules::{PartitionAdmission, PartitionRules};
+use crate::node_facts::{NodeFacts, NodeFencing};
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition};
 use ferroband_model::Guid;
 use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyBase, PKeyRange, parse_guid};
@@ -68,7 +68,7 @@ pub struct PartitionInputs<'a> {
     pub node_partitions: &'a [Arc<NodePartitions>],
     /// The administrator's rules: which namespaces may use a partition.
     pub partitions: &'a [Arc<Partition>],
-    pub nodes: &'a BTreeMap<String, PartitionNodeFacts>,
+    pub nodes: &'a BTreeMap<String, NodeFacts>,
     /// P_Keys of the partitions that Ferroband may change.
     pub managed_keys: PKeyRange,
     /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
@@ -107,7 +107,7 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     }
     for object in objects {
         let node = object.name_any();
-        if inputs.nodes.get(&node).is_none_or(|facts| facts.out_of_service) {
+        if inputs.nodes.get(&node).is_none_or(|facts| facts.fencing == NodeFencing::OutOfService) {
             desired.lost_nodes.insert(node);
             continue;
         }

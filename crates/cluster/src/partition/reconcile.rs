@@ -2,7 +2,7 @@
 //! the reconciler of the subnet manager, and writes the result into the status of the objects.
 
 use super::backend::BackendSelection;
-use super::caches::{PartitionCaches, PartitionNodeFacts};
+use super::caches::PartitionCaches;
 use super::desired::{
     DesiredMemberships, MemberId, NotAdmittedTreatment, PartitionInputs, desired_memberships,
 };
@@ -10,12 +10,13 @@ use super::records::{PartitionRecords, format_member};
 use super::{fabric_status, guid_claims, node_status, partition_status};
 use crate::{
     ControllerContext, Error,
+    node_facts::NodeFacts,
     object_writes::{apply_object, apply_object_status, delete_object},
 };
 use ferroband_api::ferroband::{
     Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
 };
-use ferroband_daemon::{Controller, Trigger, start_controller, tasks::TaskSet};
+use ferroband_daemon::{Controller, SharedCache, Trigger, start_controller, tasks::TaskSet};
 use ferroband_partition::{
     NoopSubnetManager, ReconcilerHandle, SubnetManager, SubnetManagerHealth, run_reconciler,
 };
@@ -55,8 +56,8 @@ struct LastPass {
 
 impl PartitionController {
     /// Starts the watches, the reconciler of the subnet manager, and the controller itself, all in `tasks`.
-    pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) {
-        let caches = PartitionCaches::start(context, tasks);
+    pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
+        let caches = PartitionCaches::start(context, nodes, tasks);
         let trigger = Trigger::default()
             .on_change(tasks, &caches.nodes)
             .on_change(tasks, &caches.node_partitions)
@@ -284,7 +285,7 @@ impl Controller for PartitionController {
             self.caches.node_partitions.list().into_iter().map(|(_, object)| object).collect();
         let partitions: Vec<Arc<Partition>> =
             self.caches.partitions.list().into_iter().map(|(_, object)| object).collect();
-        let nodes: BTreeMap<String, PartitionNodeFacts> =
+        let nodes: BTreeMap<String, NodeFacts> =
             self.caches.nodes.list().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
         let records = {
             let mut last_pass = self.last_pass();

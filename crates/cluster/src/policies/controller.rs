@@ -2,7 +2,7 @@
 //! pools, and deletes the SriovNetworkNodeStates of deleted nodes.
 
 use super::{
-    NodePools, PolicyDecision, PolicyNode,
+    PolicyCaches, PolicyDecision,
     conditions::transitions,
     decide,
     node_state_gc::{NodeStateAction, node_state_action, parse_delay},
@@ -13,125 +13,32 @@ use crate::{
     object_writes::{apply_object, apply_object_status},
 };
 use ferroband_api::sriov::{
-    ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodePolicy, SriovNetworkNodeState,
-    SriovNetworkNodeStateSpec, SriovNetworkPoolConfig, SriovOperatorConfig, SriovOperatorConfigSpec,
+    ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
 };
 use ferroband_daemon::{
-    AppliedKind, Controller, SharedCache, Trigger,
+    AppliedKind, Controller, Trigger,
     api_call::{ApiFailure, classify, with_timeout},
-    start_controller, start_reflector,
+    start_controller,
     tasks::TaskSet,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    NamespaceResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
-    runtime::{events::EventType, watcher},
+    runtime::events::EventType,
 };
 use serde_json::json;
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// How long to wait before checking again whether the caches are synced.
 const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-pub type NodeLabels = Arc<BTreeMap<String, String>>;
-
-/// Caches shared by the policy controller and the drain controller.
-#[derive(Clone)]
-pub struct PolicyCaches {
-    pub nodes: SharedCache<NodeLabels>,
-    /// The SriovNetworkNodeStates without the VFs of their adapters, which are removed to save memory.
-    pub states: SharedCache<SriovNetworkNodeState>,
-    pub pools: SharedCache<SriovNetworkPoolConfig>,
-    policies: SharedCache<SriovNetworkNodePolicy>,
-    operators: SharedCache<SriovOperatorConfig>,
-}
-
-impl PolicyCaches {
-    /// Starts one watch for each cache. The watches run until `tasks` ends.
-    pub fn start(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> Self {
-        let (client, own) = (&context.client, &context.settings.namespace);
-        let all = watcher::Config::default;
-        Self {
-            nodes: start_reflector(tasks, "Nodes", Api::all(client.clone()), all(), |node: Node| {
-                Some(Arc::new(node.metadata.labels.unwrap_or_default()))
-            }),
-            states: start_reflector(
-                tasks,
-                "SriovNetworkNodeStates",
-                Api::namespaced(client.clone(), own),
-                all(),
-                |mut state: SriovNetworkNodeState| {
-                    // A node may list about a hundred VFs. The controllers do not need them.
-                    for nic in state.status.iter_mut().flat_map(|status| &mut status.interfaces) {
-                        nic.vfs = Vec::new();
-                    }
-                    Some(state)
-                },
-            ),
-            pools: start_reflector(tasks, "SriovNetworkPoolConfigs", Api::all(client.clone()), all(), Some),
-            policies: start_reflector(
-                tasks,
-                "SriovNetworkNodePolicies",
-                Api::all(client.clone()),
-                all(),
-                Some,
-            ),
-            operators: start_reflector(
-                tasks,
-                "SriovOperatorConfigs",
-                Api::namespaced(client.clone(), own),
-                all(),
-                Some,
-            ),
-        }
-    }
-
-    /// Whether all caches have received the objects that existed when their watches started.
-    pub fn is_synced(&self) -> bool {
-        self.nodes.is_synced()
-            && self.states.is_synced()
-            && self.pools.is_synced()
-            && self.policies.is_synced()
-            && self.operators.is_synced()
-    }
-
-    /// Returns the spec of the SriovOperatorConfig `default`, or the default values if it does not exist.
-    pub fn operator_config(&self, namespace: &str) -> SriovOperatorConfigSpec {
-        self.operators.get(namespace, "default").map(|config| config.spec.clone()).unwrap_or_default()
-    }
-
-    pub fn policy_nodes(&self, namespace: &str) -> Vec<PolicyNode> {
-        let view = |((_, name), labels): ((String, String), Arc<NodeLabels>)| PolicyNode {
-            state: self.states.get(namespace, &name),
-            labels: labels.as_ref().clone(),
-            name,
-        };
-        self.nodes.list().into_iter().map(view).collect()
-    }
-
-    /// Returns the valid SriovNetworkPoolConfigs in `system_namespaces`, and the invalid ones with the
-    /// reason.
-    pub fn node_pools(
-        &self,
-        system_namespaces: &[&str],
-    ) -> (NodePools, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
-        let all = self.pools.list().into_iter();
-        NodePools::from_objects(
-            all.filter(|((namespace, _), _)| system_namespaces.contains(&namespace.as_str()))
-                .map(|(_, pool)| pool),
-        )
-    }
-}
 
 /// The controller that turns policies into specs of SriovNetworkNodeStates.
 pub struct PolicyController {

@@ -13,6 +13,7 @@
 //! If two policies select the same VFs by name, the older one applies and the other one reports the conflict in its
 //! conditions. Policies that overlap otherwise are merged by priority, as in the SR-IOV operator.
 
+mod caches;
 mod conditions;
 mod controller;
 mod decide;
@@ -25,8 +26,9 @@ mod tests;
 mod validate;
 mod vf_range;
 
+pub use caches::PolicyCaches;
 pub use conditions::{new_condition, updated_conditions};
-pub use controller::{NodeLabels, PolicyCaches, PolicyController};
+pub use controller::PolicyController;
 pub use decide::{PolicyDecision, PolicyNode, decide};
 pub use merge::merge;
 pub use nic_selection::{SelectedNic, select_nics};

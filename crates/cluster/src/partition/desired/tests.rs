@@ -41,7 +41,7 @@ fn desired_with(
     partitions: &[Arc<Partition>],
     observed: &MembershipTable,
 ) -> DesiredMemberships {
-    let nodes = memberships.iter().map(|object| (object.name_any(), PartitionNodeFacts::default())).collect();
+    let nodes = memberships.iter().map(|object| (object.name_any(), NodeFacts::default())).collect();
     desired_memberships(&PartitionInputs {
         partitions,
         observed: Some(observed),
@@ -51,7 +51,7 @@ fn desired_with(
 
 fn inputs<'a>(
     memberships: &'a [Arc<NodePartitions>],
-    nodes: &'a BTreeMap<String, PartitionNodeFacts>,
+    nodes: &'a BTreeMap<String, NodeFacts>,
     records: &'a PartitionRecords,
 ) -> PartitionInputs<'a> {
     PartitionInputs {
@@ -127,7 +127,7 @@ fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
     assert_eq!((first.table.keys().count(), first.rejected.len()), (128, 1));
     // The new member must be rejected, although its name sorts before all others.
     let more = [node("n1", &functions, members(0))];
-    let nodes = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
+    let nodes = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
     let records = PartitionRecords::default();
     let second = desired_memberships(&PartitionInputs {
         observed: Some(&first.table),
@@ -143,7 +143,10 @@ fn memberships_of_a_lost_node_end_and_may_still_be_removed() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
     for facts in [
         BTreeMap::new(),
-        BTreeMap::from([("n1".to_owned(), PartitionNodeFacts { out_of_service: true, opensm_port: None })]),
+        BTreeMap::from([(
+            "n1".to_owned(),
+            NodeFacts { fencing: NodeFencing::OutOfService, ..NodeFacts::default() },
+        )]),
     ] {
         let desired = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
         assert!(desired.table.is_empty());
@@ -251,7 +254,7 @@ fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
     assert_eq!(desired.table.get(key, guid), Some(Membership::Full), "the pod may use it");
     assert!(!desired.ownership.owns(key, guid), "but its end does not remove the storage host's port");
     // The subnet manager has not been read yet, so it is unknown who added the port. Nothing is added or recorded.
-    let facts = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
+    let facts = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
     let unknown = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
     assert!(unknown.placed["n1"].is_empty() && !unknown.ownership.owns(key, guid));
     // Ferroband added the port earlier.
@@ -269,7 +272,7 @@ fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
 #[test]
 fn nothing_is_recorded_without_a_subnet_manager() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
-    let facts = BTreeMap::from([("n1".to_owned(), PartitionNodeFacts::default())]);
+    let facts = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
     let records = PartitionRecords::default();
     let desired =
         desired_memberships(&PartitionInputs { managed: false, ..inputs(&nodes, &facts, &records) });

@@ -1,0 +1,87 @@
+//! The facts about Nodes that the controllers need. The leader watches Nodes once, for all controllers.
+
+use crate::{ControllerContext, Error};
+use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, runtime::watcher};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Key of the taint with which an administrator confirms that a node is off.
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Label of nodes that run opensm. Its value is the port that opensm uses.
+const SUBNET_MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
+
+pub type NodeLabels = Arc<BTreeMap<String, String>>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub labels: NodeLabels,
+    pub fencing: NodeFencing,
+}
+
+/// Whether a node whose Node object exists may still be running pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeFencing {
+    /// The node may be running pods.
+    #[default]
+    NotFenced,
+    /// An administrator confirmed that the node is off.
+    OutOfService,
+}
+
+impl NodeFacts {
+    /// Starts the watch of all Nodes. It runs until `tasks` ends.
+    pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> SharedCache<Self> {
+        let (api, all) = (Api::all(context.client.clone()), watcher::Config::default());
+        start_reflector(tasks, "Nodes", api, all, |node: Node| {
+            let fencing = NodeFencing::from_node(&node);
+            Some(Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing })
+        })
+    }
+
+    /// Port on which the node should run opensm; `None` if it should not run opensm.
+    pub fn opensm_port(&self) -> Option<&str> {
+        self.labels.get(SUBNET_MANAGER_LABEL).map(String::as_str).filter(|port| *port != "false")
+    }
+}
+
+impl NodeFencing {
+    /// Reads the out-of-service taint. A NotReady condition does not count: the node may only be unreachable.
+    pub fn from_node(node: &Node) -> Self {
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        match taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE) {
+            true => Self::OutOfService,
+            false => Self::NotFenced,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // Case: ipam G01
+    #[test]
+    fn only_the_out_of_service_taint_fences_a_node() {
+        let node = |key: &str| {
+            let object =
+                json!({"metadata": {"name": "n"}, "spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});
+            NodeFencing::from_node(&serde_json::from_value(object).unwrap())
+        };
+        assert_eq!(node("node.kubernetes.io/unreachable"), NodeFencing::NotFenced);
+        assert_eq!(node("node.kubernetes.io/not-ready"), NodeFencing::NotFenced);
+        assert_eq!(node(OUT_OF_SERVICE), NodeFencing::OutOfService);
+        assert_eq!(NodeFencing::from_node(&Node::default()), NodeFencing::NotFenced);
+    }
+
+    #[test]
+    fn the_label_names_the_port_of_opensm_unless_it_is_false() {
+        let facts = |value: &str| {
+            let labels = BTreeMap::from([(SUBNET_MANAGER_LABEL.to_owned(), value.to_owned())]);
+            NodeFacts { labels: Arc::new(labels), ..NodeFacts::default() }
+        };
+        assert_eq!(facts("mlx5_0.1").opensm_port(), Some("mlx5_0.1"));
+        assert_eq!((facts("false").opensm_port(), NodeFacts::default().opensm_port()), (None, None));
+    }
+}
