@@ -1,6 +1,6 @@
 //! Settings of the cluster daemon.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Command-line settings of the cluster daemon.
 #[derive(Clone, Debug)]
@@ -23,12 +23,41 @@ impl ClusterSettings {
     /// documentation of Spiderpool and the SR-IOV operator.
     pub fn system_namespaces(&self) -> Vec<&str> {
         let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
-        all.dedup();
+        // The daemon may run in one of the others. The order is kept, because messages show it.
+        let mut seen = BTreeSet::new();
+        all.retain(|namespace| seen.insert(*namespace));
         all
     }
 
     /// Whether objects in `namespace` apply to the whole cluster.
     pub fn is_system_namespace(&self, namespace: &str) -> bool {
         self.system_namespaces().contains(&namespace)
+    }
+}
+
+#[cfg(test)]
+impl ClusterSettings {
+    pub fn for_test() -> Self {
+        Self {
+            identity: "a".into(),
+            namespace: "ferroband-system".into(),
+            lease_duration: Duration::from_secs(15),
+            resource_prefix: "spidernet.io".into(),
+            webhook_port: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_system_namespace_is_listed_once() {
+        let of =
+            |namespace: &str| ClusterSettings { namespace: namespace.into(), ..ClusterSettings::for_test() };
+        assert_eq!(of("a").system_namespaces(), ["a", "kube-system", "spiderpool"]);
+        assert_eq!(of("kube-system").system_namespaces(), ["kube-system", "spiderpool"]);
+        assert_eq!(of("spiderpool").system_namespaces(), ["spiderpool", "kube-system"]);
     }
 }

@@ -21,9 +21,9 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
     runtime::events::EventType,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tracing::info;
@@ -160,7 +160,7 @@ impl AddressGc {
         let now = Instant::now();
         let mut due = Vec::new();
         {
-            let mut empty = self.empty_since.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut empty = self.empty_since.lock();
             let mut still_empty = BTreeMap::new();
             for cached in blocks.iter().filter(|cached| cached.block.entries.is_empty()) {
                 let name = cached.block.object_name();

@@ -21,11 +21,11 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tracing::info;
@@ -103,12 +103,7 @@ impl LegacyImporter {
     /// should not run. The first call for an allocation starts its grace period.
     async fn confirm_stale(&self, allocation: &LegacyAllocation) -> Result<bool, Error> {
         let record = (allocation.pod.clone(), allocation.address);
-        let since = *self
-            .absent_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(record)
-            .or_insert_with(Instant::now);
+        let since = *self.absent_since.lock().entry(record).or_insert_with(Instant::now);
         if since.elapsed() < ABSENCE_GRACE_PERIOD {
             return Ok(false);
         }

@@ -18,11 +18,11 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use tracing::warn;
@@ -51,15 +51,12 @@ impl SpiderPoolController {
     }
 
     fn may_write(&self, name: &str) -> bool {
-        let written = self.last_write.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.last_write.lock();
         written.get(name).is_none_or(|at| at.elapsed() >= MIN_WRITE_INTERVAL)
     }
 
     fn record_write(&self, name: &str) {
-        self.last_write
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), Instant::now());
+        self.last_write.lock().insert(name.to_owned(), Instant::now());
     }
 
     /// Updates the finalizer, the label, `spec.ipVersion` and the status of a SpiderIPPool. Returns `false` if the

@@ -16,10 +16,11 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::events::EventType,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -72,7 +73,7 @@ impl DrainController {
         let node = state.name_any();
         let key = format!("{reason} {note}");
         let is_repeated = {
-            let mut last_events = self.last_events.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last_events = self.last_events.lock();
             last_events.insert(node, key.clone()).as_ref() == Some(&key)
         };
         if !is_repeated {

@@ -8,10 +8,10 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -34,13 +34,13 @@ pub struct EvictionRequests(Mutex<HashMap<String, Instant>>);
 impl EvictionRequests {
     /// Whether no eviction of this pod was requested within `RETRY_INTERVAL`. Forgets older requests.
     fn is_due(&self, uid: &str) -> bool {
-        let mut requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.0.lock();
         requests.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
         !requests.contains_key(uid)
     }
 
     fn record(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), Instant::now());
+        self.0.lock().insert(uid.to_owned(), Instant::now());
     }
 }
 

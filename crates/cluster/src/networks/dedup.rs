@@ -1,7 +1,7 @@
 //! Suppresses repeated events. The controllers run on every change and must not publish the same event each time.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 
 /// The message of the last event about each object, by UID of the object.
 #[derive(Debug, Default)]
@@ -10,20 +10,20 @@ pub struct NetworkEventDedup(Mutex<HashMap<String, String>>);
 impl NetworkEventDedup {
     /// Records `text` and returns whether it differs from the message of the last event about the object.
     pub fn insert_if_new(&self, uid: &str, text: &str) -> bool {
-        let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.0.lock();
         messages.insert(uid.to_owned(), text.to_owned()).as_deref() != Some(text)
     }
 
     /// Forgets the last message about an object that has no problem any more, so that the next problem is
     /// published even if its message is the same.
     pub fn clear(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.0.lock().remove(uid);
     }
 
     /// Forgets the messages about all objects that are not in `uids`, the UIDs of the objects that still
     /// exist.
     pub fn retain(&self, uids: &HashSet<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
+        self.0.lock().retain(|uid, _| uids.contains(uid));
     }
 }
 

@@ -5,25 +5,76 @@ use ferroband_api::ferroband::GuidBlock;
 use ferroband_daemon::api_call::with_timeout;
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
 
-/// Removes all claims of `node` from all GuidBlocks. Fails if a GuidBlock was written concurrently; the
-/// partition controller's next pass retries.
+/// Removes all claims and reservations of `node` from all GuidBlocks, and deletes blocks that are empty then. Fails if a
+/// GuidBlock was written concurrently; the partition controller's next pass retries.
 pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Error> {
     let api: Api<GuidBlock> = Api::all(context.client.clone());
     let blocks =
         with_timeout(api.list(&ListParams::default())).await.map_err(Error::api("list", "GuidBlocks"))?;
     for mut block in blocks {
-        let before = block.spec.claims.len();
+        let before = block.spec.clone();
         block.spec.claims.retain(|_, claim| claim.node != node);
-        if block.spec.claims.len() == before {
+        if block.spec.node == node {
+            block.spec.node.clear();
+        }
+        if block.spec == before {
             continue;
         }
         let name = block.name_any();
-        with_timeout(api.replace(&name, &PostParams::default(), &block))
-            .await
-            .map_err(Error::api("write", format!("GuidBlock {name}")))?;
+        let written = if block.spec.claims.is_empty() && block.spec.node.is_empty() {
+            let unchanged = Preconditions { uid: block.uid(), resource_version: block.resource_version() };
+            with_timeout(api.delete(&name, &DeleteParams::default().preconditions(unchanged))).await.map(drop)
+        } else {
+            with_timeout(api.replace(&name, &PostParams::default(), &block)).await.map(drop)
+        };
+        written.map_err(Error::api("write", format!("GuidBlock {name}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClusterSettings;
+    use ferroband_testbed::fake_api::FakeApi;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn blocks_of_a_deleted_node_are_emptied_and_empty_ones_deleted() {
+        const PATH: &str = "/apis/ferroband.io/v1alpha1/guidblocks";
+        let claim = |node: &str| json!({"node": node, "device": "0000:03:00.1"});
+        let specs = json!({
+            "gone": {"node": "n1", "claims": {"0": claim("n1")}},
+            "kept": {"node": "n2", "claims": {}},
+            "mixed": {"node": "n1", "claims": {"0": claim("n1"), "1": claim("n2")}},
+            "reserved": {"node": "n2", "claims": {"0": claim("n1")}},
+        });
+        let objects = specs.as_object().unwrap().iter().map(|(name, spec)| {
+            json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "GuidBlock",
+                "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec})
+        });
+        let objects: Vec<_> = objects.collect();
+        let api = FakeApi::default();
+        for object in &objects {
+            api.insert_object(
+                &format!("{PATH}/{}", object["metadata"]["name"].as_str().unwrap()),
+                object.clone(),
+            );
+        }
+        api.insert_object(PATH, json!({"metadata": {}, "items": objects}));
+        let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
+        release(&context, "n1").await.unwrap();
+        let writes: Vec<_> = api.list_calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
+        assert_eq!(
+            writes,
+            [format!("DELETE {PATH}/gone"), format!("PUT {PATH}/mixed"), format!("PUT {PATH}/reserved")]
+        );
+        let preconditions = &api.last_body("DELETE", &format!("{PATH}/gone"))["preconditions"];
+        assert_eq!(*preconditions, json!({"uid": "gone", "resourceVersion": "1"}));
+        let mixed = &api.last_body("PUT", &format!("{PATH}/mixed"))["spec"];
+        assert_eq!(*mixed, json!({"claims": {"1": claim("n2")}}));
+    }
 }

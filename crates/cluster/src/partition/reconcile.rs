@@ -22,9 +22,10 @@ use ferroband_partition::{
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope, runtime::events::EventType};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -156,7 +157,7 @@ impl PartitionController {
     }
 
     fn last_pass(&self) -> MutexGuard<'_, LastPass> {
-        self.last_pass.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_pass.lock()
     }
 
     async fn update_node_statuses(

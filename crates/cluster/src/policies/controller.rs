@@ -29,12 +29,9 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions},
     runtime::events::EventType,
 };
+use parking_lot::Mutex;
 use serde_json::json;
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// How long to wait before checking again whether the caches are synced.
@@ -79,7 +76,7 @@ impl PolicyController {
         for (node, spec) in &decision.specs {
             let Some(state) = self.caches.states.get(own, node) else { continue };
             let version = state.resource_version().unwrap_or_default();
-            let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = self.written.lock();
             let known = written.get(node).is_some_and(|(at, what)| *at == version && what == spec);
             if state.spec != *spec && !known {
                 due.push((node, spec, version));
@@ -94,7 +91,7 @@ impl PolicyController {
             }
             apply_object(&self.node_state_api(), node, json!({ "spec": desired })).await?;
             tracing::info!(node, adapters = spec.interfaces.len(), "spec of SriovNetworkNodeState written");
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.written.lock();
             written.insert(node.clone(), (version, spec.clone()));
             Ok::<_, Error>(())
         };

@@ -11,11 +11,9 @@ use kube::{
     api::{ObjectMeta, PostParams},
     runtime::watcher,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -81,7 +79,7 @@ impl CertRotation {
     /// Returns how long to wait until the MutatingWebhookConfiguration is restored. `None` if it exists, or if it has been
     /// missing for [`RESTORE_DELAY`].
     fn restore_wait(&self, exists: bool) -> Option<Duration> {
-        let mut missing_since = self.missing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing_since = self.missing_since.lock();
         if exists {
             *missing_since = None;
             return None;

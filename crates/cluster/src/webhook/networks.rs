@@ -104,20 +104,12 @@ fn review_ib_network(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn review_object(kind: &str, namespace: &str, object: Value, old: Value) -> AdmissionResponse {
         let request = serde_json::from_value(json!({
             "uid": "u", "kind": {"kind": kind}, "namespace": namespace, "object": object, "oldObject": old,
         }));
-        let settings = ClusterSettings {
-            identity: "a".into(),
-            namespace: "ferroband-system".into(),
-            lease_duration: Duration::from_secs(15),
-            resource_prefix: "spidernet.io".into(),
-            webhook_port: 0,
-        };
-        review(&request.unwrap(), &settings)
+        review(&request.unwrap(), &ClusterSettings::for_test())
     }
 
     fn config(annotations: Value, spec: Value) -> Value {

@@ -3,13 +3,14 @@
 use super::certificate::WebhookCertificate;
 use ferroband_daemon::SharedCache;
 use k8s_openapi::api::core::v1::Secret;
+use parking_lot::RwLock;
 use rustls::{
     crypto::ring::sign::any_supported_type,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use tracing::{info, warn};
 
 /// The current certificate and key; `None` until one is loaded from the Secret.
@@ -18,17 +19,17 @@ pub struct ServingCertificate(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl ServingCertificate {
     pub fn is_loaded(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.read().is_some()
     }
 
     fn set(&self, key: CertifiedKey) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
+        *self.0.write() = Some(Arc::new(key));
     }
 }
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 }
 

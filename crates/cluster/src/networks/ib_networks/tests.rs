@@ -12,15 +12,8 @@ struct IbNetworkFixture {
 
 impl IbNetworkFixture {
     fn new() -> Self {
-        let settings = ClusterSettings {
-            identity: "a".into(),
-            namespace: "ferroband-system".into(),
-            lease_duration: Duration::from_secs(15),
-            resource_prefix: "spidernet.io".into(),
-            webhook_port: 0,
-        };
         let api = FakeApi::default();
-        let context = ControllerContext::new(api.client(), settings);
+        let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
         let caches = NetworkCaches::default();
         caches.definitions.apply(Event::InitDone);
         caches.ib_networks.apply(Event::InitDone);

@@ -5,17 +5,9 @@ use ferroband_testbed::fake_api::FakeApi;
 use kube::runtime::watcher::Event;
 use proptest::prelude::*;
 use serde_json::json;
-use std::time::Duration;
 
 fn context() -> WebhookContext {
-    let settings = ClusterSettings {
-        identity: "a".into(),
-        namespace: "ferroband-system".into(),
-        lease_duration: Duration::from_secs(15),
-        resource_prefix: "spidernet.io".into(),
-        webhook_port: 0,
-    };
-    let controller = ControllerContext::new(FakeApi::default().client(), settings);
+    let controller = ControllerContext::new(FakeApi::default().client(), ClusterSettings::for_test());
     let caches = NetworkCaches::default();
     for (name, resource) in [("ib", "a.b/c"), ("claim", "vf-template"), ("native", "kubernetes.io/vf")] {
         let network = json!({

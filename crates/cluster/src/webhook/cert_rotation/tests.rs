@@ -9,15 +9,8 @@ const PATH: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigu
 
 /// Runs the controller with a valid certificate and without a webhook configuration.
 fn start_without_configuration() -> (FakeApi, WebhookObjects, Trigger) {
-    let settings = ClusterSettings {
-        identity: "a".into(),
-        namespace: "ferroband-system".into(),
-        lease_duration: Duration::from_secs(15),
-        resource_prefix: "spidernet.io".into(),
-        webhook_port: 0,
-    };
     let api = FakeApi::default();
-    let context = ControllerContext::new(api.client(), settings);
+    let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
     let (caches, objects) = (NetworkCaches::default(), WebhookObjects::default());
     caches.namespace_groups.apply(Event::InitDone);
     objects.configuration.apply(Event::InitDone);
