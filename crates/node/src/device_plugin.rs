@@ -1,13 +1,13 @@
 //! The standalone device plugin. It advertises and allocates devices, and needs neither the API server nor
 //! the network nor Linux capabilities.
 
+use crate::install::termination_signal;
 use crate::{
     Error,
     advertise::{AllocatedDevices, DeviceState, KubeletDir, run_device_plugins, run_device_state},
     allocate::ContainerAllocator,
     discover::{self, DiscoveryRoots, Inventory},
     pools::{PoolConfig, PoolSources, watch_pool_config},
-    run::stop_signal,
 };
 use ferroband_daemon::tasks::TaskSet;
 use ferroband_kernel::Hardware;
@@ -70,7 +70,7 @@ impl DevicePluginConfig {
 
 /// Runs `plugin` until SIGTERM or SIGINT.
 pub async fn run_device_plugin(plugin: DevicePluginConfig) -> Result<(), Error> {
-    let stop_requested = stop_signal()?;
+    let stop_requested = termination_signal()?;
     let mut tasks = TaskSet::default();
     let status = plugin.start(&mut tasks).await?;
     let result = tasks.run_until(stop_requested).await;

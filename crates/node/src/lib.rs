@@ -11,8 +11,10 @@
 //!
 //!  API server ──caches──▶ pods, networks, address blocks
 //!                              │
-//!  ferroband-cni ──serve──▶ plan ──▶ address (blocks, by compare-and-swap) ──▶ observe: status, events
-//!        pending_release ──────────────┘   releases that DEL could not deliver
+//!  ferroband-cni ──serve──▶ resolve ──▶ build ──▶ serve: executes the plan ──▶ observe: status, events
+//!                                                   ├──▶ address (blocks, by compare-and-swap)
+//!        pending_release, evidence ─────────────────┴──▶ partition (NodePartitions)
+//!          releases that DEL could not deliver, or that nobody requested
 //!
 //!  opensm: a subnet manager, on labelled nodes
 //!  install: wraps the cluster's default network with ferroband-cni, once an ADD can succeed
@@ -34,23 +36,25 @@ use ferroband_daemon::api_call;
 pub mod address;
 pub mod advertise;
 pub mod allocate;
+pub mod build;
 pub mod caches;
 pub mod configure;
 pub mod discover;
+pub mod evidence;
 pub mod install;
 pub mod kubelet;
 pub mod observe;
 pub mod opensm;
 pub mod partition;
 pub mod pending_release;
-pub mod plan;
 pub mod pools;
 pub mod readiness;
+pub mod resolve;
 pub mod serve;
 
 pub use device_plugin::{DevicePluginConfig, run_device_plugin};
 pub use error::{Error, error_chain};
 pub use hardware::{find_profile, open_hardware};
-pub use plan::NetworkAccessPolicy;
+pub use resolve::NetworkAccessPolicy;
 pub use run::run;
 pub use settings::{NodeSettings, SimulationSettings};

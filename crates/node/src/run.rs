@@ -2,7 +2,7 @@
 
 use crate::{
     Error, NodeSettings,
-    address::{self, AddressBlockCache, ApiBlockStore, DetectionSettings, Evidence},
+    address::{self, AddressBlockCache, ApiBlockStore, DetectionSettings},
     caches::{
         CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, WhereaboutsRecords,
         watch_address_blocks,
@@ -10,6 +10,7 @@ use crate::{
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
     discover::DiscoveryRoots,
+    evidence::{self, Evidence},
     hardware, install,
     kubelet::PodResourcesClient,
     node_labels,
@@ -21,6 +22,7 @@ use crate::{
     opensm, partition, pending_release,
     pools::PoolSources,
     readiness,
+    resolve::PodResolver,
     serve::{CniHandler, CniSocket},
     state_dirs::create_private_dirs,
 };
@@ -36,7 +38,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the daemon until SIGTERM or SIGINT.
 pub async fn run(settings: NodeSettings) -> Result<(), Error> {
-    let stop_requested = stop_signal()?;
+    let stop_requested = install::termination_signal()?;
     create_private_dirs(&settings.root)?;
     readiness::remove_ready_file(&settings.root)?;
     let host = blocking("opening the hardware", {
@@ -144,7 +146,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let (restored_sender, allocations_restored) = watch::channel(false);
     let evidence = Evidence {
         root: settings.root.clone(),
-        netns_dirs: address::sandboxes::default_netns_dirs(),
+        netns_dirs: evidence::sandboxes::default_netns_dirs(),
         node: settings.node.clone(),
         blocks: blocks.clone(),
         allocator: allocator.clone(),
@@ -176,22 +178,25 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
 
     // Serve CNI calls on the socket that ferroband-cni connects to.
     let handler = Arc::new(CniHandler {
+        resolver: PodResolver {
+            root: host.root().clone(),
+            net_d: settings.net_d(),
+            multus_conf_d: settings.root.path("etc/cni/multus/net.d"),
+            policy: settings.policy.clone(),
+            pod_resources: PodResourcesClient::new(&settings.root),
+            pods,
+            networks,
+            spiderpool,
+            coordinator_context,
+            whereabouts_records,
+            blocks,
+            allocations_restored,
+        },
         hardware: Some(host.clone()),
         host,
         partitions: membership,
-        coordinator_context,
-        net_d: settings.net_d(),
-        multus_conf_d: settings.root.path("etc/cni/multus/net.d"),
-        policy: settings.policy.clone(),
-        pod_resources: PodResourcesClient::new(&settings.root),
-        pods,
-        networks,
-        spiderpool,
-        whereabouts_records,
-        probing: DetectionSettings::from_env(|name| std::env::var(name).ok()),
-        allocations_restored,
-        blocks,
         allocator,
+        probing: DetectionSettings::from_env(|name| std::env::var(name).ok()),
         events: PodEventRecorder::new(client, settings.node.clone()),
         network_status,
     });
@@ -202,7 +207,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let installation = {
         let (settings, stop) = (settings.clone(), stop.clone());
         async move {
-            if stop.run_until_cancelled(handler.wait_for_caches()).await.is_none() {
+            if stop.run_until_cancelled(handler.resolver.wait_for_caches()).await.is_none() {
                 return Ok(());
             }
             let (root, net_d, plain_pods) =
@@ -239,12 +244,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         warn!(error = %crate::error_chain(&e), "cannot remove all files of the uninstalled daemon");
     }
     ended
-}
-
-/// Returns a future that completes on SIGTERM or SIGINT. The signal handlers are installed at once.
-pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
-    let failed = |e: std::io::Error| Error::Task { task: "signal handler", source: Some(Box::new(e)) };
-    ferroband_daemon::shutdown_signal().map_err(failed)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -2,8 +2,8 @@
 
 use crate::{
     advertise::{KubeletDir, RegistrationMode},
-    plan::NetworkAccessPolicy,
     pools::PoolSources,
+    resolve::NetworkAccessPolicy,
 };
 use ferroband_kernel::Root;
 use std::{net::SocketAddr, path::PathBuf};

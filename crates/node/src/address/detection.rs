@@ -8,6 +8,9 @@ use ferroband_kernel::{
 use ferroband_model::{Fault, FaultCode};
 use std::net::IpAddr;
 
+/// Value of the pod UID in the allocation that quarantines an address.
+pub const QUARANTINE_UID: &str = "quarantine";
+
 /// When probes are sent, and what happens if they find a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DetectionMode {

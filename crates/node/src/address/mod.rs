@@ -15,9 +15,7 @@ mod batch;
 mod batch_writer;
 mod block_cache;
 mod detection;
-mod evidence;
 mod queue;
-pub mod sandboxes;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -25,6 +23,5 @@ mod tests;
 pub use allocator::{AllocatorHandle, IpWithGateway, create_allocator};
 pub use batch_writer::BatchWriter;
 pub use block_cache::AddressBlockCache;
-pub use detection::{DetectionFinding, DetectionMode, DetectionSettings, detect};
-pub use evidence::{Evidence, QUARANTINE_UID};
+pub use detection::{DetectionFinding, DetectionMode, DetectionSettings, QUARANTINE_UID, detect};
 pub use store::{ApiBlockStore, BlockStore, BlockStoreError};

@@ -25,11 +25,7 @@ pub use device_plugins::run_device_plugins;
 pub use device_state::{AllocatedDevices, DeviceState, run_device_state};
 pub use registration::{KubeletDir, RegistrationMode};
 
-/// The kubelet's device plugin API, from `proto/deviceplugin.proto`.
-#[allow(missing_docs, reason = "documented in the proto file")]
-pub mod wire {
-    tonic::include_proto!("v1beta1");
-}
+pub use crate::kubelet::device_plugin_api as wire;
 
 /// The plugin watcher's API, from `proto/pluginregistration.proto`.
 #[allow(missing_docs, reason = "documented in the proto file")]

@@ -3,8 +3,8 @@
 
 use crate::{
     Error,
-    advertise::wire::{ContainerAllocateResponse, DeviceSpec},
     install::write_atomically,
+    kubelet::device_plugin_api::{ContainerAllocateResponse, DeviceSpec},
 };
 use ferroband_model::ResourceName;
 use serde_json::{Value, json};

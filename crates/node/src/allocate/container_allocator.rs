@@ -7,9 +7,9 @@ use super::{
     function_devices::FunctionDevices,
 };
 use crate::{
-    advertise::wire::ContainerAllocateResponse,
     discover::{DiscoveryRoots, Inventory, read_inventory},
     error::error_chain,
+    kubelet::device_plugin_api::ContainerAllocateResponse,
     pools::{AdvertisedPool, DevicePoolKind, FunctionPool},
 };
 use ferroband_model::{Fault, FaultCode};

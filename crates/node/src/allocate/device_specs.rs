@@ -1,6 +1,6 @@
 //! Device specifications of an Allocate response.
 
-use crate::advertise::wire::DeviceSpec;
+use crate::kubelet::device_plugin_api::DeviceSpec;
 use std::path::Path;
 
 /// Directory in which RDMA programs expect device files (`RDMA_CDEV_DIR` in rdma-core).

@@ -2,8 +2,8 @@
 
 use super::device_specs::{self, READ_WRITE};
 use crate::{
-    advertise::wire::DeviceSpec,
     discover::{DeviceFileRole, Inventory, InventoryFunction},
+    kubelet::device_plugin_api::DeviceSpec,
     pools::{DevicePool, FunctionPool},
 };
 use ferroband_kernel::Root;

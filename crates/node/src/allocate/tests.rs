@@ -2,8 +2,8 @@
 
 use super::ContainerAllocator;
 use crate::{
-    advertise::wire::ContainerAllocateResponse,
     discover::DiscoveryRoots,
+    kubelet::device_plugin_api::ContainerAllocateResponse,
     pools::{
         build_advertised_pools,
         fixture::{jarvice_pool, node, parse_config, vf_address},

@@ -4,7 +4,7 @@ use super::{uninstall, write_atomically};
 use crate::{
     Error,
     dir_watch::WatchedDir,
-    plan::{DefaultNetwork, find_default_network},
+    resolve::{CONFLIST, DefaultNetwork, find_default_network},
 };
 use ferroband_attach::{CniVersion, POD_ANNOTATIONS_CAPABILITY, PlainPods};
 use ferroband_kernel::Root;
@@ -18,8 +18,6 @@ use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Name of our CNI configuration file. Container runtimes use the file whose name sorts first.
-pub const CONFLIST: &str = "00-ferroband.conflist";
 /// Lowest `cniVersion` that our configuration declares. If the default network has an older version, its
 /// results are converted.
 const MIN_CNI_VERSION: CniVersion = CniVersion::V1_0_0;

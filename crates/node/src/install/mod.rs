@@ -18,6 +18,6 @@ mod uninstall;
 
 pub use atomic_write::write_atomically;
 pub use cni_binary::install_binaries;
-pub use conflist::{CONFLIST, keep_conflist, render_conflist};
+pub use conflist::{keep_conflist, render_conflist};
 pub use uninstall::{KeptFile, cancel_uninstall, list_kept_files, termination_signal, uninstall};
 pub(crate) use uninstall::{is_uninstalled, remove_own_files};

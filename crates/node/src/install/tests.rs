@@ -1,8 +1,8 @@
 use super::{
-    CONFLIST, cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, list_kept_files,
+    cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, list_kept_files,
     remove_own_files, render_conflist, uninstall,
 };
-use crate::plan::{DefaultNetwork, NetworkAccessPolicy, read_default_network};
+use crate::resolve::{CONFLIST, DefaultNetwork, NetworkAccessPolicy, read_default_network};
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::PlainPods;
 use ferroband_kernel::Root;

@@ -1,8 +1,9 @@
 //! Uninstalls Ferroband from a node.
 
-use super::{CONFLIST, cni_binary, write_atomically};
-use crate::Error;
+use super::{cni_binary, write_atomically};
+use crate::{Error, resolve::CONFLIST};
 use ferroband_attach::{KEPT_RUN_FILES, KEPT_STATE, PendingUninstall, remove_leftovers};
+use ferroband_daemon::shutdown_signal;
 use ferroband_kernel::Root;
 use std::{
     fs,
@@ -115,5 +116,6 @@ pub(super) fn saved_path(alias: &Path) -> PathBuf {
 
 /// Returns a future that completes on SIGTERM or SIGINT. The signal handlers are installed at once.
 pub fn termination_signal() -> Result<impl Future<Output = ()>, Error> {
-    crate::run::stop_signal()
+    let failed = |e: std::io::Error| Error::Task { task: "signal handler", source: Some(Box::new(e)) };
+    shutdown_signal().map_err(failed)
 }

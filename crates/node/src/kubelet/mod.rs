@@ -39,6 +39,12 @@ mod wire {
     tonic::include_proto!("v1");
 }
 
+/// The kubelet's device plugin API, from `proto/deviceplugin.proto`.
+#[allow(missing_docs, reason = "documented in the proto file")]
+pub mod device_plugin_api {
+    tonic::include_proto!("v1beta1");
+}
+
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of kubelet queries whose caller can continue without an answer.
 const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);

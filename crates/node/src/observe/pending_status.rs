@@ -4,7 +4,7 @@
 //! processes the files when the daemon starts, when a file appears, and again after a delay if a write failed.
 
 use super::NetworkStatusWriter;
-use crate::{Error, caches::NodePodCache, dir_watch::WatchedDir, error::error_chain, plan::resolve_uid};
+use crate::{Error, caches::NodePodCache, dir_watch::WatchedDir, error::error_chain, resolve::resolve_uid};
 use ferroband_attach::pending_status::PendingStatus;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;

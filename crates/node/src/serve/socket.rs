@@ -1,6 +1,6 @@
-//! Listens on the CNI socket and starts a thread for each call.
+//! Listens on the CNI socket and starts a thread for each call, up to a limit.
 
-use super::{CallLimiter, CniHandler, conversation};
+use super::{CniHandler, connection};
 use crate::Error;
 use ferroband_attach::socket::Channel;
 use ferroband_daemon::catch_panic;
@@ -13,8 +13,9 @@ use std::{
         unix::{fs::PermissionsExt, net::UnixListener},
     },
     path::Path,
-    sync::Arc,
+    sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
+    time::{Duration, Instant},
 };
 use tokio::runtime::Handle;
 use tracing::{debug, error, info, warn};
@@ -78,7 +79,7 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
                 warn!(error = %e, "cannot accept a CNI call");
                 // The process is probably out of file descriptors. Wait, because an immediate retry would
                 // fail, too.
-                thread::sleep(std::time::Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(100));
                 continue;
             }
         };
@@ -86,7 +87,7 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
         let served =
             thread::Builder::new().name("cni-call".to_owned()).stack_size(512 << 10).spawn(move || {
                 let _call = call;
-                let serve = || conversation::serve_connection(Channel::from(stream), &handler, &runtime);
+                let serve = || connection::serve_connection(Channel::from(stream), &handler, &runtime);
                 if let Err(e) = catch_panic(serve) {
                     error!(error = %e, "CNI call failed");
                 }
@@ -94,5 +95,57 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
         if let Err(e) = served {
             warn!(error = %e, "cannot start a thread for a CNI call");
         }
+    }
+}
+
+/// Counts the running CNI calls, limits their number, and can wait until none is running. Clones share the
+/// count.
+#[derive(Clone, Debug)]
+pub struct CallLimiter {
+    shared: Arc<(Mutex<usize>, Condvar)>,
+    max_calls: usize,
+}
+
+/// The slot of a running CNI call. Dropping the permit frees the slot.
+#[derive(Debug)]
+pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
+
+impl CallLimiter {
+    pub fn new(most: usize) -> Self {
+        Self { shared: Arc::default(), max_calls: most }
+    }
+
+    /// Takes a slot for a CNI call. Blocks until a slot is free.
+    pub fn acquire(&self) -> CallPermit {
+        let (count, changed) = &*self.shared;
+        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = changed
+            .wait_while(count, |count| *count >= self.max_calls)
+            .unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        CallPermit(self.shared.clone())
+    }
+
+    /// Waits until no call is running. Returns `false` if that takes longer than `patience`.
+    pub fn wait_idle(&self, patience: Duration) -> bool {
+        let (count, changed) = &*self.shared;
+        let end = Instant::now() + patience;
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            count = changed.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        let (count, changed) = &*self.0;
+        *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        changed.notify_all();
     }
 }

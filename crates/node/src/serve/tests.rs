@@ -5,7 +5,7 @@ use crate::{
     fake_api::FakeApi,
     kubelet::PodResourcesClient,
     observe::{NetworkStatusWriter, PodEventRecorder},
-    plan::NetworkAccessPolicy,
+    resolve::{NetworkAccessPolicy, PodResolver},
 };
 use ferroband_api::annotation::{NETWORK_STATUS, NETWORKS};
 use ferroband_attach::{
@@ -99,29 +99,32 @@ impl CniServerFixture {
             address::create_allocator("n1".into(), blocks.clone(), ApiBlockStore::new(client.clone()));
         runtime.spawn(batch_writer.run());
         let handler = Arc::new(CniHandler {
-            coordinator_context: Default::default(),
+            resolver: PodResolver {
+                root: Root::at(folder.path()),
+                coordinator_context: Default::default(),
+                net_d,
+                multus_conf_d: folder.path().join("conf.d"),
+                policy: NetworkAccessPolicy::default(),
+                pod_resources: PodResourcesClient::new(&Root::at(folder.path())),
+                pods: NodePodCache::new(client.clone()),
+                networks: NetworkDefinitionCache::new(client.clone()),
+                spiderpool: SpiderpoolCache::new(client.clone(), "n1".into()),
+                blocks,
+                whereabouts_records: WhereaboutsRecords::new(client.clone()),
+                allocations_restored: tokio::sync::watch::channel(true).1,
+            },
             hardware: None,
             partitions: Arc::new(ferroband_partition::UnmanagedPartitions),
             host: Arc::new(FakeIpoibHost(Root::at(folder.path()))),
-            net_d,
-            multus_conf_d: folder.path().join("conf.d"),
-            policy: NetworkAccessPolicy::default(),
-            pod_resources: PodResourcesClient::new(&Root::at(folder.path())),
-            pods: NodePodCache::new(client.clone()),
-            networks: NetworkDefinitionCache::new(client.clone()),
-            spiderpool: SpiderpoolCache::new(client.clone(), "n1".into()),
-            blocks,
             allocator,
             probing: DetectionSettings { duplicates: DetectionMode::Off, gateways: DetectionMode::Off },
-            whereabouts_records: WhereaboutsRecords::new(client.clone()),
-            allocations_restored: tokio::sync::watch::channel(true).1,
             events: PodEventRecorder::new(client.clone(), "n1".into()),
             network_status: NetworkStatusWriter::new(client),
         });
-        handler.pods.cache().apply(Event::InitDone);
-        handler.networks.cache().apply(Event::InitDone);
-        handler.spiderpool.mark_synced();
-        handler.whereabouts_records.cache().apply(Event::InitDone);
+        handler.resolver.pods.cache().apply(Event::InitDone);
+        handler.resolver.networks.cache().apply(Event::InitDone);
+        handler.resolver.spiderpool.mark_synced();
+        handler.resolver.whereabouts_records.cache().apply(Event::InitDone);
         let path = folder.path().join("cni.sock");
         let socket = CniSocket::open(&path, handler.clone(), Handle::current()).unwrap();
         drop(_inside);
@@ -130,7 +133,11 @@ impl CniServerFixture {
 
     fn add_network(&self, name: &str, master: &str) {
         let object = serde_json::from_value(definition(name, master)).unwrap();
-        self.handler.networks.cache().apply(Event::Apply((("default".into(), name.into()), Some(object))));
+        self.handler
+            .resolver
+            .networks
+            .cache()
+            .apply(Event::Apply((("default".into(), name.into()), Some(object))));
     }
 
     fn add_pod(&self, name: &str, networks: Option<&str>) {
@@ -140,7 +147,11 @@ impl CniServerFixture {
             annotations: annotations.into_iter().collect(),
             ..PodFacts::default()
         };
-        self.handler.pods.cache().apply(Event::Apply((("default".into(), name.into()), Some(facts))));
+        self.handler
+            .resolver
+            .pods
+            .cache()
+            .apply(Event::Apply((("default".into(), name.into()), Some(facts))));
     }
 
     fn connect(&self) -> Channel {
@@ -245,7 +256,11 @@ fn add_pool(node: &CniServerFixture, name: &str, third: u8) {
     });
     let object = serde_json::from_value(object).unwrap();
     let reading = ferroband_daemon::addresses::parse_pool(&object).map(Arc::new);
-    node.handler.spiderpool.pools().apply(Event::Apply(((String::new(), name.into()), Some(reading))));
+    node.handler
+        .resolver
+        .spiderpool
+        .pools()
+        .apply(Event::Apply(((String::new(), name.into()), Some(reading))));
 }
 
 fn spiderpool_definition(name: &str, pools: &[&str]) -> Value {
@@ -267,7 +282,7 @@ fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
         add_pool(&node, &format!("v4-{third}"), third);
         let name = format!("rail{rail}");
         let object = serde_json::from_value(spiderpool_definition(&name, &[&format!("v4-{third}")])).unwrap();
-        node.handler.networks.cache().apply(Event::Apply((("default".into(), name), Some(object))));
+        node.handler.resolver.networks.cache().apply(Event::Apply((("default".into(), name), Some(object))));
     }
     let networks: Vec<_> = (0..8).map(|rail| format!("rail{rail}")).collect();
     node.add_pod("a", Some(&networks.join(",")));
@@ -299,7 +314,11 @@ fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
 fn missing_pool_is_read_from_the_api_server_and_named_in_the_error() {
     let node = CniServerFixture::start();
     let object = serde_json::from_value(spiderpool_definition("ib", &["v4-91"])).unwrap();
-    node.handler.networks.cache().apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
+    node.handler
+        .resolver
+        .networks
+        .cache()
+        .apply(Event::Apply((("default".into(), "ib".into()), Some(object))));
     node.add_pod("a", Some("ib"));
     let fault = node.add_fault("a");
     assert_eq!(fault.code, FaultCode::NoPool, "{fault}");
@@ -342,7 +361,11 @@ fn kubelet_is_queried_only_if_a_network_uses_devices() {
     let mut object: Value = definition("vf", "ib0");
     object["metadata"]["annotations"] = json!({"k8s.v1.cni.cncf.io/resourceName": "x/vf"});
     let object = serde_json::from_value(object).unwrap();
-    node.handler.networks.cache().apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
+    node.handler
+        .resolver
+        .networks
+        .cache()
+        .apply(Event::Apply((("default".into(), "vf".into()), Some(object))));
     node.add_pod("b", Some("vf"));
     let fault = node.add_fault("b");
     assert!(fault.code.cni_code() == 11 && fault.what.contains("default/b"), "{fault}");
@@ -403,7 +426,7 @@ fn isolation_and_default_networks_of_the_call_are_applied() {
 fn wrapped_network_of_the_call_replaces_a_missing_file() {
     let node = CniServerFixture::start();
     node.add_pod("a", None);
-    fs::remove_file(node.handler.net_d.join("10-k8s.conflist")).unwrap();
+    fs::remove_file(node.handler.resolver.net_d.join("10-k8s.conflist")).unwrap();
     assert_eq!(node.add_fault("a").code, FaultCode::NoDefaultNetwork);
     let mut call = call("a");
     call.config["delegates"] = json!([{"cniVersion": "1.0.0", "name": "cbr0", "type": "bridge"}]);
@@ -447,7 +470,7 @@ fn add_waits_until_a_recreated_pod_is_in_the_cache() {
     let coming = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
         let facts = PodFacts { uid: "uid-new".into(), ..PodFacts::default() };
-        handler.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
+        handler.resolver.pods.cache().apply(Event::Apply((("default".into(), "a".into()), Some(facts))));
     });
     assert!(matches!(node.send_request(&DaemonRequest::Add(call)), DaemonReply::Plan(_)));
     coming.join().unwrap();
@@ -495,7 +518,7 @@ fn unexpected_messages_return_a_fault() {
         assert!(matches!(node.send_request(&request), DaemonReply::Fault(_)));
     }
     assert_eq!(node.send_request(&DaemonRequest::Status), DaemonReply::Done);
-    fs::remove_file(node.handler.net_d.join("10-k8s.conflist")).unwrap();
+    fs::remove_file(node.handler.resolver.net_d.join("10-k8s.conflist")).unwrap();
     let DaemonReply::Fault(fault) = node.send_request(&DaemonRequest::Status) else { panic!() };
     assert_eq!(fault.code, FaultCode::NoDefaultNetwork);
 }
@@ -533,7 +556,7 @@ fn cluster_network_is_resolved_by_name_directory_and_file() {
     node.add_pod("a", None);
     let network = |name: &str| json!({"cniVersion": "1.0.0", "name": name, "type": "bridge"}).to_string();
     let folder = node.path.parent().unwrap().join("networks");
-    let conf_d = node.handler.multus_conf_d.clone();
+    let conf_d = node.handler.resolver.multus_conf_d.clone();
     for folder in [&folder, &conf_d] {
         fs::create_dir_all(folder).unwrap();
     }

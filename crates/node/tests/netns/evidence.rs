@@ -10,8 +10,9 @@ use ferroband_kernel::{Netns, Root};
 use ferroband_model::PodRef;
 use ferroband_node::{
     Error,
-    address::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, Evidence, create_allocator},
+    address::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, create_allocator},
     caches::{PodFacts, WatchCache},
+    evidence::Evidence,
 };
 use ferroband_partition::UnmanagedPartitions;
 use kube::runtime::watcher::Event;

@@ -1,14 +1,14 @@
 //! Builds one attachment of a plan: its interface name, device, plugin configurations and steps.
 
-use super::{
-    DefaultNetwork, PlanInput, ResolvedNetwork, capability,
-    step::{build_steps, fault_in_network},
+use super::capability;
+use crate::{
+    kubelet::PodDevices,
+    resolve::{DefaultNetwork, ResolvedAdd, ResolvedNetwork},
 };
-use crate::kubelet::PodDevices;
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::{
     CniVersion, device_info,
-    plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
+    plan::{Attachment, AttachmentDevice, PlanStep, StepKind, VfStep},
 };
 use ferroband_model::{
     Fault, FaultCode,
@@ -17,10 +17,10 @@ use ferroband_model::{
 use serde_json::{Map, Value};
 
 /// Builds the attachment of the network that the runtime would use without Ferroband.
-pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<Attachment, Fault> {
+pub fn build_wrapped(add: &ResolvedAdd, default: &DefaultNetwork) -> Result<Attachment, Fault> {
     let network = &default.network;
     let steps = network.plugins.iter().cloned().map(|mut config| {
-        capability::set_runtime_config(&mut config, input.runtime_config);
+        capability::set_runtime_config(&mut config, &add.runtime_config);
         // The default network's own binaries are always executed, even if Ferroband has a built-in plugin of
         // the same type.
         PlanStep { config, kind: StepKind::Foreign }
@@ -29,7 +29,7 @@ pub fn build_wrapped(input: &PlanInput<'_>, default: &DefaultNetwork) -> Result<
         network: network.name.clone(),
         name: network.name.clone(),
         cni_version: parse_version(&network.name, network)?,
-        ifname: input.ifname.to_owned(),
+        ifname: add.ifname.clone(),
         default: true,
         steps: steps.collect(),
         unchecked: network.disable_check,
@@ -60,7 +60,7 @@ fn no_device_fault(network: &str, resource: &str) -> Fault {
 
 /// Builds the attachment of a resolved network at `position` of the plan. Position 0 is the pod's default network.
 pub fn build_resolved(
-    input: &PlanInput<'_>,
+    add: &ResolvedAdd,
     position: usize,
     resolved: &ResolvedNetwork,
     devices: &mut PodDevices,
@@ -70,7 +70,7 @@ pub fn build_resolved(
     let default = position == 0;
     let ifname = match &selection.interface {
         // The default network always uses `CNI_IFNAME`, where the runtime expects the pod's addresses.
-        _ if default => input.ifname.to_owned(),
+        _ if default => add.ifname.clone(),
         Some(name) => name.clone(),
         // The number is the network's position, as with Multus. Networks with explicit interface names count,
         // too.
@@ -87,9 +87,9 @@ pub fn build_resolved(
         return Err(no_device_fault(&network, resource));
     }
     // The runtimeConfig of the CNI call applies to the default network only.
-    let mut values = if default { input.runtime_config.clone() } else { Map::new() };
+    let mut values = if default { add.runtime_config.clone() } else { Map::new() };
     values.extend(capability::from_selection(selection));
-    let info_file = device_info::cni_file_for_plugin(&network, input.container, &ifname);
+    let info_file = device_info::cni_file_for_plugin(&network, &add.pod.container, &ifname);
     capability::add_device(&mut values, device.as_ref(), info_file);
     let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {
@@ -98,7 +98,7 @@ pub fn build_resolved(
         capability::set_runtime_config(&mut plugin, &values);
         capability::merge_cni_args(&mut plugin, &selection.cni_args);
         capability::set_requested_guid(&mut plugin, selection);
-        capability::set_default_route_nic(&mut plugin, input.facts);
+        capability::set_default_route_nic(&mut plugin, &add.pod.facts);
         remove_ib_kubernetes_flag(&mut plugin);
         plugin
     });
@@ -134,4 +134,51 @@ fn parse_version(network: &str, config: &NetworkConfig) -> Result<String, Fault>
             Err(fault_in_network(network, error.fault()))
         }
     }
+}
+
+fn build_step(network: &str, config: Map<String, Value>) -> Result<PlanStep, Fault> {
+    let by = StepKind::from_config(&config).map_err(|e| fault_in_network(network, e.fault()))?;
+    Ok(PlanStep { config, kind: by })
+}
+
+/// Builds the steps of a network's plugins. An `rdma` plugin after `ib-sriov` becomes part of the step of
+/// `ib-sriov`: the RDMA device must move together with the function, because moving it afterwards removes the
+/// function's network interface.
+pub fn build_steps(
+    network: &str,
+    plugins: impl Iterator<Item = Map<String, Value>>,
+) -> Result<Vec<PlanStep>, Fault> {
+    let mut steps: Vec<PlanStep> = Vec::new();
+    for plugin in plugins {
+        let step = build_step(network, plugin)?;
+        match (&step.kind, find_vf_step(&mut steps)) {
+            (StepKind::Rdma { device }, Some(vf)) if is_device_of(device.as_deref(), vf) => {
+                vf.isolation = Some(true);
+            }
+            _ => steps.push(step),
+        }
+    }
+    Ok(steps)
+}
+
+fn find_vf_step(steps: &mut [PlanStep]) -> Option<&mut VfStep> {
+    steps.iter_mut().find_map(|step| match &mut step.kind {
+        StepKind::IbSriov { vf, .. } => Some(vf),
+        _ => None,
+    })
+}
+
+fn is_device_of(device: Option<&str>, vf: &VfStep) -> bool {
+    device.is_none_or(|device| device.parse() == Ok(vf.device))
+}
+
+/// Adds the network's name to a fault. For configuration faults, the name replaces `what`.
+pub fn fault_in_network(network: &str, fault: Fault) -> Fault {
+    let what = match fault.code {
+        FaultCode::Undecodable | FaultCode::InvalidConfig | FaultCode::IncompatibleVersion => {
+            format!("network {network}")
+        }
+        _ => format!("network {network}: {}", fault.what),
+    };
+    Fault { what, ..fault }
 }

@@ -1,17 +1,14 @@
 //! Serves one connection of the CNI plugin. Each CNI call uses one connection.
 
-use super::CniHandler;
-use crate::{address::DetectionMode, plan::AttachmentIpRequests};
-use ferroband_api::annotation::IbKubernetesMark;
+use super::{CniHandler, execute::AddSession};
 use ferroband_attach::{
     message::{DaemonReply, DaemonRequest},
-    plan::{AssignedAddresses, Plan},
     socket::{Channel, ChannelError},
 };
 use ferroband_kernel::Netns;
-use ferroband_model::{Fault, FaultCode, PodRef};
+use ferroband_model::{Fault, FaultCode};
 use std::{os::fd::OwnedFd, time::Duration};
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::runtime::Handle;
 use tracing::{Span, debug, info, info_span, warn};
 
 /// How long to wait for the first message, which the CNI plugin sends right after connecting.
@@ -19,23 +16,6 @@ const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for each further message. Foreign plugins, which run between two messages, may be slow.
 /// The kubelet gives up after four minutes (twice its runtime request timeout of two minutes).
 const NEXT_MESSAGE_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// State of an ADD on this connection, from the plan to the report of its outcome.
-struct AddSession {
-    /// The plan that was sent to the CNI plugin.
-    plan: Plan,
-    /// What ib-kubernetes would write into the pod's networks annotation.
-    marks: Vec<(usize, IbKubernetesMark)>,
-    /// The pod with its UID from the API server.
-    pod: PodRef,
-    /// The address assignment, which runs while the CNI plugin creates interfaces. `None` after the plugin
-    /// has requested the addresses.
-    assigning: Option<JoinHandle<Result<Vec<AssignedAddresses>, Fault>>>,
-    ip_requests: Vec<AttachmentIpRequests>,
-    assigned: Vec<AssignedAddresses>,
-    netns: Option<Netns>,
-    span: Span,
-}
 
 /// Serves a connection until the peer closes it.
 pub(super) fn serve_connection(mut channel: Channel, handler: &CniHandler, runtime: &Handle) {
@@ -65,39 +45,26 @@ fn serve_messages(channel: &mut Channel, handler: &CniHandler, runtime: &Handle)
     }
 }
 
-fn handle_request(
+fn handle_request<'a>(
     request: DaemonRequest,
     fds: Vec<OwnedFd>,
-    session: &mut Option<AddSession>,
-    handler: &CniHandler,
-    runtime: &Handle,
+    session: &mut Option<(AddSession<'a>, Span)>,
+    handler: &'a CniHandler,
+    runtime: &'a Handle,
 ) -> DaemonReply {
     match request {
         DaemonRequest::Add(call) => {
             let pod = call.pod.as_ref().map(ToString::to_string);
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
-            // The daemon uses the pod's namespace only to send ARP and NDP probes. The CNI plugin does
-            // everything else.
             let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
-            match handler.plan(&call, runtime) {
-                Ok((planned, pod)) => {
-                    let plan = planned.plan;
+            let planned = runtime.block_on(handler.plan(&call));
+            match planned.and_then(|planned| AddSession::begin(handler, runtime, planned, netns)) {
+                Ok(add) => {
+                    let plan = add.plan.clone();
                     let networks: Vec<_> = plan.attachments.iter().map(|a| a.network.as_str()).collect();
                     info!(?networks, "planned");
-                    let ip_requests = planned.ip_requests;
-                    let addresses = Some(runtime.spawn(handler.assign_addresses(ip_requests.clone())));
-                    let assigned = Vec::new();
-                    *session = Some(AddSession {
-                        plan: plan.clone(),
-                        marks: planned.marks,
-                        pod,
-                        assigning: addresses,
-                        span,
-                        ip_requests,
-                        assigned,
-                        netns,
-                    });
+                    *session = Some((add, span));
                     DaemonReply::Plan(plan)
                 }
                 Err(fault) => {
@@ -108,15 +75,13 @@ fn handle_request(
             }
         }
         DaemonRequest::Members(members) => {
-            let Some(AddSession { plan, pod, span, .. }) = session else {
-                return unexpected_message("Members");
-            };
+            let Some((add, span)) = session else { return unexpected_message("Members") };
             let _entered = span.clone().entered();
-            match runtime.block_on(handler.wait_for_partitions(plan, &members)) {
+            match add.wait_for_partitions(&members) {
                 Ok(()) => DaemonReply::Done,
                 Err(fault) => {
                     warn!(%fault, "waiting for partition membership failed");
-                    handler.report_failure(Some(pod), &fault, runtime);
+                    handler.report_failure(Some(&add.pod), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
             }
@@ -139,42 +104,23 @@ fn handle_request(
             }
         }
         DaemonRequest::Addresses => {
-            let Some(session) = session else { return unexpected_message("Addresses") };
-            let _entered = session.span.clone().entered();
-            let Some(assigning) = session.assigning.take() else { return unexpected_message("Addresses") };
-            let pod = &session.pod;
-            let assigned = runtime.block_on(assigning).map(|assigned| match (assigned, &session.netns) {
-                (Ok(assigned), Some(netns)) if handler.probing.has_mode(DetectionMode::Enforce) => {
-                    handler.replace_duplicates(&session.plan, &session.ip_requests, assigned, netns, runtime)
-                }
-                (assigned, _) => assigned,
-            });
-            match assigned {
-                Ok(Ok(assigned)) => {
-                    session.assigned = assigned.clone();
-                    DaemonReply::Addresses(assigned)
-                }
-                Ok(Err(fault)) => {
+            let Some((add, span)) = session else { return unexpected_message("Addresses") };
+            let _entered = span.clone().entered();
+            match add.addresses() {
+                Some(Ok(assigned)) => DaemonReply::Addresses(assigned),
+                Some(Err(fault)) => {
                     warn!(%fault, "address assignment failed");
-                    handler.report_failure(Some(pod), &fault, runtime);
+                    handler.report_failure(Some(&add.pod), &fault, runtime);
                     DaemonReply::Fault(fault)
                 }
-                Err(e) => DaemonReply::Fault(protocol_fault(e.to_string())),
+                None => unexpected_message("Addresses"),
             }
         }
         DaemonRequest::Attached(outcomes) => {
-            let Some(AddSession { plan, marks, pod, span, assigned, netns, .. }) = session.take() else {
-                return unexpected_message("Attached");
-            };
+            let Some((add, span)) = session.take() else { return unexpected_message("Attached") };
             let _entered = span.entered();
-            match runtime.block_on(handler.record_network_status(&plan, marks, &pod, &outcomes)) {
-                Ok(()) => {
-                    info!("attached");
-                    if let Some(netns) = netns.filter(|_| handler.probing.has_mode(DetectionMode::Warn)) {
-                        handler.probe_in_background(&plan, &assigned, netns, &pod, runtime);
-                    }
-                    DaemonReply::Done
-                }
+            match add.record(&outcomes) {
+                Ok(()) => DaemonReply::Done,
                 Err(fault) => {
                     warn!(%fault, "cannot write network-status");
                     DaemonReply::Fault(fault)
@@ -204,7 +150,7 @@ fn handle_request(
                 }
             }
         }
-        DaemonRequest::Status => match handler.check_ready() {
+        DaemonRequest::Status => match handler.resolver.check_ready() {
             Ok(()) => DaemonReply::Done,
             Err(fault) => DaemonReply::Fault(fault),
         },
@@ -216,7 +162,7 @@ fn unexpected_message(what: &str) -> DaemonReply {
     DaemonReply::Fault(protocol_fault(format!("unexpected message: {what}")))
 }
 
-fn protocol_fault(cause: String) -> Fault {
+pub(super) fn protocol_fault(cause: String) -> Fault {
     Fault::new(
         FaultCode::DaemonAway,
         "node daemon",

@@ -1,16 +1,12 @@
 //! Duplicate address and gateway detection (ARP/NDP).
 
-use super::CniHandler;
-use crate::{
-    address::{DetectionFinding, DetectionMode, QUARANTINE_UID, detect},
-    plan::AttachmentIpRequests,
-};
+use super::{CniHandler, execute::AddSession};
+use crate::address::{DetectionFinding, DetectionMode, QUARANTINE_UID, detect};
 use ferroband_address::{AddressPool, AddressRelease, AddressRequest};
-use ferroband_attach::plan::{AssignedAddresses, Plan};
+use ferroband_attach::plan::AssignedAddresses;
 use ferroband_kernel::Netns;
 use ferroband_model::{Fault, PodRef};
 use std::{net::IpAddr, sync::Arc, time::Duration};
-use tokio::runtime::Handle;
 use tracing::{info, warn};
 
 /// How many times duplicate addresses of an ADD are replaced before the ADD fails.
@@ -18,19 +14,17 @@ const MAX_ATTEMPTS: usize = 4;
 /// Timeout for the release of a duplicate address in the address blocks.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl CniHandler {
+impl AddSession<'_> {
     /// Probes the assigned addresses before the pod uses them. Duplicates are quarantined and replaced.
     /// Returns the final addresses.
     pub(super) fn replace_duplicates(
         &self,
-        plan: &Plan,
-        ip_requests: &[AttachmentIpRequests],
         mut assigned: Vec<AssignedAddresses>,
         netns: &Netns,
-        runtime: &Handle,
     ) -> Result<Vec<AssignedAddresses>, Fault> {
+        let Self { handler, runtime, plan, ip_requests, .. } = self;
         for _ in 0..MAX_ATTEMPTS {
-            let probes = self.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
+            let probes = handler.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
             let found = match detect(netns, &probes) {
                 Ok(found) => found,
                 Err(e) => {
@@ -48,11 +42,11 @@ impl CniHandler {
                 warn!(%fault, "address quarantined");
                 let address = assigned[place.position].ips[place.ip].address.addr();
                 let requests = &ip_requests[place.position].requests;
-                runtime.block_on(self.quarantine(requests, address)).map_err(|_| fault.clone())?;
+                runtime.block_on(handler.quarantine(requests, address)).map_err(|_| fault.clone())?;
             }
-            assigned = runtime.block_on(self.assign_addresses(ip_requests.to_vec()))?;
+            assigned = runtime.block_on(handler.assign_addresses(ip_requests.clone()))?;
         }
-        let probes = self.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
+        let probes = handler.probing.probes_for(DetectionMode::Enforce, plan, &assigned);
         match detect(netns, &probes).ok().and_then(|found| found.into_iter().next()) {
             Some(finding) => Err(finding.fault),
             None => Ok(assigned),
@@ -61,19 +55,14 @@ impl CniHandler {
 
     /// Probes the addresses after the ADD, on a separate thread. Reports duplicates as events on the pod and
     /// logs unreachable gateways.
-    pub(super) fn probe_in_background(
-        &self,
-        plan: &Plan,
-        assigned: &[AssignedAddresses],
-        netns: Netns,
-        pod: &PodRef,
-        runtime: &Handle,
-    ) {
-        let probes = self.probing.probes_for(DetectionMode::Warn, plan, assigned);
+    pub(super) fn probe_in_background(self) {
+        let Self { handler, runtime, plan, pod, assigned, netns, .. } = self;
+        let Some(netns) = netns.filter(|_| handler.probing.has_mode(DetectionMode::Warn)) else { return };
+        let probes = handler.probing.probes_for(DetectionMode::Warn, &plan, &assigned);
         if probes.is_empty() {
             return;
         }
-        let (events, pod, runtime) = (self.events.clone(), pod.clone(), runtime.clone());
+        let (events, runtime) = (handler.events.clone(), runtime.clone());
         let probe = move || match detect(&netns, &probes) {
             Ok(found) => {
                 for DetectionFinding { duplicate, fault, .. } in found {
@@ -95,7 +84,9 @@ impl CniHandler {
             warn!(error = %e, "cannot start the thread for ARP/NDP probes");
         }
     }
+}
 
+impl CniHandler {
     /// Releases the addresses of the interface and assigns `address` to the quarantine owner, so that no pod
     /// gets it.
     async fn quarantine(&self, requests: &[AddressRequest], address: IpAddr) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! Addresses that a pod requests: `ips` of the networks annotation and the other spellings.
 
 use super::*;
-use ferroband_attach::message::CniCall;
+use crate::caches::SpiderpoolInterface;
 
 /// The spellings in which a pod or a runtime requests an address, each as networks annotation and network.
 fn spellings(address: &str) -> Vec<(Value, Value)> {
@@ -71,16 +71,12 @@ fn invalid_requested_addresses_are_refused() {
 #[test]
 fn ipam_call_of_a_foreign_plugin_checks_the_requested_addresses() {
     let request = |ips: &[&str]| {
-        let call = CniCall {
-            container: "c1".into(),
-            ifname: "net1".into(),
-            pod: None,
-            config: ipoib(),
+        AttachmentIpRequests::for_interface(&ResolvedInterface {
+            pod: resolved_pod(&facts("")),
+            interface: SpiderpoolInterface { name: "net1".into(), ..Default::default() },
+            config: ipoib().as_object().unwrap().clone(),
             ips: ips.iter().map(|ip| (*ip).to_owned()).collect(),
-        };
-        let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() };
-        let (interface, legacy) = (Default::default(), WhereaboutsLegacy::default());
-        super::super::AttachmentIpRequests::for_call(&call, &pod, &facts(""), &interface, None, &legacy)
+        })
     };
     assert_eq!(request(&["10.77.99.1/24"]).unwrap_err().code, FaultCode::InvalidAnnotation);
     let inside = request(&["192.168.0.77/24"]).unwrap();

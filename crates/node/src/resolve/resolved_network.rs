@@ -1,7 +1,6 @@
 //! Resolves a network of a pod to its CNI configuration on this node.
 
-use super::default_network::{is_meta_plugin, list_files, read_network};
-use crate::install::CONFLIST;
+use super::default_network::{CONFLIST, DefaultNetwork, is_meta_plugin, list_files, read_network};
 use ferroband_api::{
     annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
@@ -16,6 +15,25 @@ pub struct ResolvedNetwork {
     pub config: NetworkConfig,
     /// Name of the extended resource whose devices the network uses; `None` if it needs no device.
     pub resource: Option<String>,
+}
+
+/// The network of the interface `CNI_IFNAME`.
+#[derive(Clone, Debug)]
+pub enum DefaultNetworkChoice {
+    /// The cluster's default network, which Ferroband wraps.
+    Wrapped(DefaultNetwork),
+    /// A network from a NetworkAttachmentDefinition, which replaces the cluster's default network.
+    Resolved(Box<ResolvedNetwork>),
+}
+
+impl DefaultNetworkChoice {
+    /// Returns the network if it comes from a NetworkAttachmentDefinition.
+    pub fn resolved(&self) -> Option<&ResolvedNetwork> {
+        match self {
+            Self::Resolved(network) => Some(network),
+            Self::Wrapped(_) => None,
+        }
+    }
 }
 
 impl ResolvedNetwork {

@@ -1,38 +1,31 @@
-//! Resolves a pod's networks to NetworkAttachmentDefinitions, CNI configurations and devices.
+//! Resolves a pod's networks to NetworkAttachmentDefinitions and CNI configurations.
 
-use super::CniHandler;
-use crate::{
-    Error,
-    caches::PodFacts,
-    kubelet::PodDevices,
-    plan::{
-        DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, RequestedNetworks, ResolvedNetwork,
-        find_default_network, find_network_by_name, read_default_network, requested_networks,
-    },
+use super::{
+    DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, PodResolver, RequestedNetworks,
+    ResolvedNetwork,
+    default_network::{find_default_network, find_network_by_name, read_default_network},
 };
+use crate::Error;
 use ferroband_api::{
     annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
 use ferroband_attach::message::CniCall;
-use ferroband_model::{Fault, FaultCode, PodRef, config_object::get_key};
+use ferroband_model::{Fault, FaultCode, config_object::get_key};
 use futures::future::try_join_all;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use tokio::runtime::Handle;
 
-impl CniHandler {
+impl PodResolver {
     /// Finds the NetworkAttachmentDefinitions of all networks that the pod gets. A missing definition is a
     /// fault.
     pub(super) async fn find_definitions(
         &self,
-        pod: &PodRef,
-        facts: &PodFacts,
+        requested: RequestedNetworks,
         policy: &NetworkAccessPolicy,
         call: &CniCall,
     ) -> Result<NetworkDefinitions, Fault> {
-        let RequestedNetworks { default, cluster_wide, networks } =
-            requested_networks(facts, &pod.namespace, policy)?;
+        let RequestedNetworks { default, cluster_wide, networks } = requested;
         let find = |selection: NetworkSelection| async move {
             let definition = self.networks.find(&selection.namespace, &selection.name).await;
             match definition.map_err(|e: Error| e.fault())? {
@@ -61,7 +54,7 @@ impl CniHandler {
         policy: &NetworkAccessPolicy,
     ) -> Result<(Option<DefinedNetwork>, Option<DefaultNetwork>), Fault> {
         if name.contains('/') {
-            return Ok((None, Some(read_default_network(&self.host.root().path(name))?)));
+            return Ok((None, Some(read_default_network(&self.root.path(name))?)));
         }
         let mut selections =
             NetworkSelection::parse_networks(name, &policy.namespace).map_err(|e| e.fault())?;
@@ -80,7 +73,7 @@ impl CniHandler {
     }
 
     /// Reads the CNI configurations of the pod's network definitions and of the default network.
-    pub(super) fn resolve_networks(
+    pub(super) fn read_configs(
         &self,
         definitions: NetworkDefinitions,
         call: &CniCall,
@@ -111,24 +104,6 @@ impl CniHandler {
             let network = NetworkConfig::parse("default network", &delegate.to_string(), "default");
             Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })
         })
-    }
-
-    /// Returns the pod's devices. Queries the kubelet only if a network uses devices.
-    pub(super) fn pod_devices(
-        &self,
-        pod: &PodRef,
-        default: &DefaultNetworkChoice,
-        networks: &[ResolvedNetwork],
-        runtime: &Handle,
-    ) -> Result<PodDevices, Fault> {
-        let default = match default {
-            DefaultNetworkChoice::Resolved(network) => Some(network.as_ref()),
-            DefaultNetworkChoice::Wrapped(_) => None,
-        };
-        if !default.into_iter().chain(networks).any(|network| network.resource.is_some()) {
-            return Ok(PodDevices::default());
-        }
-        runtime.block_on(self.pod_resources.pod_devices(pod)).map_err(|e| e.fault())
     }
 }
 

@@ -1,16 +1,21 @@
 mod letter_case;
 
-use super::{
-    DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, PlanInput, PlanOutput, RequestedNetworks,
-    ResolvedNetwork, WhereaboutsLegacy, build_plan, find_default_network, requested_networks, resolve_uid,
+use super::{AttachmentIpRequests, PlanOutput, build_plan};
+use crate::{
+    caches::PodFacts,
+    kubelet::PodDevices,
+    resolve::{
+        DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, RequestedNetworks, ResolvedAdd,
+        ResolvedInterface, ResolvedNetwork, ResolvedPod, WhereaboutsLegacy, find_default_network,
+        requested_networks, resolve_uid,
+    },
 };
-use crate::{caches::PodFacts, kubelet::PodDevices};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
 use ferroband_attach::plan::{Attachment, DefaultRoute, IpoibStep, StepKind};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Value, json};
-use std::{collections::HashMap, fs};
+use std::{collections::HashMap, fs, sync::Arc};
 
 mod requested_addresses;
 
@@ -22,9 +27,19 @@ fn facts(networks: &str) -> PodFacts {
     }
 }
 
+fn resolved_pod(facts: &PodFacts) -> ResolvedPod {
+    ResolvedPod {
+        pod: PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() },
+        facts: Arc::new(facts.clone()),
+        container: "c1".into(),
+        pools: None,
+        legacy: WhereaboutsLegacy::default(),
+    }
+}
+
 /// Plans a pod that has no devices.
 fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<PlanOutput, Fault> {
-    plan_with(&facts(annotation), networks, runtime_config, &mut PodDevices::default())
+    plan_with(&facts(annotation), networks, runtime_config, &PodDevices::default())
 }
 
 /// Plans a pod with these networks and devices. A network `<name>:<resource>` uses devices of that resource. A
@@ -33,7 +48,7 @@ fn plan_with(
     facts: &PodFacts,
     networks: &[(&str, Value)],
     runtime_config: Value,
-    devices: &mut PodDevices,
+    devices: &PodDevices,
 ) -> Result<PlanOutput, Fault> {
     let network = |(name, config): &(&str, Value)| {
         let (name, resource) = name.split_once(':').unwrap_or((name, ""));
@@ -62,18 +77,14 @@ fn plan_with(
         Some(selection) => DefaultNetworkChoice::Resolved(Box::new(choose(selection)?)),
         None => DefaultNetworkChoice::Wrapped(DefaultNetwork { file: "10-k8s.conflist".into(), network }),
     };
-    let input = PlanInput {
-        pod: &PodRef { namespace: "default".into(), name: "a".into(), uid: "u1".into() },
-        facts,
-        container: "c1",
-        ifname: "eth0",
-        default: &default,
-        runtime_config: runtime_config.as_object().unwrap(),
-        networks: &networks,
-        spiderpool_context: None,
-        legacy: &WhereaboutsLegacy::default(),
-    };
-    build_plan(&input, devices)
+    build_plan(&ResolvedAdd {
+        pod: resolved_pod(facts),
+        ifname: "eth0".into(),
+        default,
+        runtime_config: runtime_config.as_object().unwrap().clone(),
+        networks,
+        devices: devices.clone(),
+    })
 }
 
 fn ipoib() -> Value {
@@ -186,7 +197,7 @@ fn default_network_annotation_replaces_the_default_network_and_takes_a_device() 
         let mut devices = PodDevices::default();
         devices.add("x/vf", ["d1".to_owned(), "d2".to_owned()]);
         let runtime = json!({"portMappings": [{"hostPort": 80}]});
-        plan_with(&facts, &[("x:x/vf", vf.clone()), ("ib:x/vf", vf.clone())], runtime, &mut devices)
+        plan_with(&facts, &[("x:x/vf", vf.clone()), ("ib:x/vf", vf.clone())], runtime, &devices)
     };
     let planned = of("x@ib7").unwrap();
     let [default, ib] = planned.plan.attachments.as_slice() else { panic!() };
@@ -214,7 +225,7 @@ fn default_network_annotation_replaces_the_default_network_and_takes_a_device() 
 fn ipoib_default_network_is_built_in_and_gets_addresses() {
     let mut facts = facts("");
     facts.annotations.insert(DEFAULT_NETWORK.into(), "ib".into());
-    let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &mut PodDevices::default()).unwrap();
+    let planned = plan_with(&facts, &[("ib", ipoib())], json!({}), &PodDevices::default()).unwrap();
     assert!(matches!(planned.plan.attachments[0].steps[0].kind, StepKind::Ipoib { daemon_ipam: true, .. }));
     let [ip_request] = planned.ip_requests.as_slice() else { panic!() };
     assert_eq!((ip_request.attachment, ip_request.requests[0].interface.as_str()), (0, "eth0"));
@@ -234,7 +245,7 @@ fn networks_take_devices_in_the_kubelets_order() {
         ("d:x/other", config()),
         ("e", config()),
     ];
-    let planned = plan_with(&facts("a,b,c,d,e"), &networks, json!({}), &mut devices).unwrap();
+    let planned = plan_with(&facts("a,b,c,d,e"), &networks, json!({}), &devices).unwrap();
     let ids: Vec<_> =
         planned.plan.attachments[1..].iter().map(|a| a.steps[0].config.get("deviceID").cloned()).collect();
     assert_eq!(ids, [Some(json!("d9")), Some(json!("d1")), None, Some(json!("o1")), None]);
@@ -248,7 +259,7 @@ fn every_plugin_gets_the_device_and_only_capable_plugins_the_capability() {
         {"type": "sriov", "capabilities": {"deviceID": true, "CNIDeviceInfoFile": true}}, {"type": "rdma"}]});
     let mut devices = PodDevices::default();
     devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
-    let planned = plan_with(&facts("a"), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
+    let planned = plan_with(&facts("a"), &[("a:x/vf", chain.clone())], json!({}), &devices).unwrap();
     let [vf, rdma] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
     for step in [vf, rdma] {
         let keys = ["deviceID", "pciBusID"].map(|key| step.config[key].clone());
@@ -259,16 +270,17 @@ fn every_plugin_gets_the_device_and_only_capable_plugins_the_capability() {
     assert_eq!(rdma.config.get("runtimeConfig"), None);
 
     let annotation = json!([{"name": "a", "deviceID": "requested"}]).to_string();
-    let of = |network: &str, devices: &mut PodDevices| {
+    let of = |network: &str, devices: &PodDevices| {
         let planned =
             plan_with(&facts(&annotation), &[(network, chain.clone())], json!({}), devices).unwrap();
         let step = &planned.plan.attachments[1].steps[0];
         (step.config["runtimeConfig"]["deviceID"].clone(), step.config.get("deviceID").cloned())
     };
-    assert_eq!(of("a", &mut PodDevices::default()), (json!("requested"), None), "capability only");
+    assert_eq!(of("a", &PodDevices::default()), (json!("requested"), None), "capability only");
+    let mut devices = PodDevices::default();
     devices.add("x/vf", ["allocated".to_owned()]);
     assert_eq!(
-        of("a:x/vf", &mut devices),
+        of("a:x/vf", &devices),
         (json!("allocated"), Some(json!("allocated"))),
         "the kubelet's device wins"
     );
@@ -284,15 +296,14 @@ fn ib_sriov_is_built_in_and_includes_the_rdma_device() {
     let mut devices = PodDevices::default();
     devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
     let annotation = json!([{"name": "a", "infiniband-guid": guid}]).to_string();
-    let planned =
-        plan_with(&facts(&annotation), &[("a:x/vf", chain.clone())], json!({}), &mut devices).unwrap();
+    let planned = plan_with(&facts(&annotation), &[("a:x/vf", chain.clone())], json!({}), &devices).unwrap();
     let [function, tuning] = planned.plan.attachments[1].steps.as_slice() else { panic!() };
     let StepKind::IbSriov { vf, daemon_ipam: true } = &function.kind else { panic!("{:?}", function.kind) };
     assert_eq!((vf.device.to_string().as_str(), vf.guid), ("0000:3b:00.2", Some(guid.parse().unwrap())));
     assert_eq!((vf.isolation, &tuning.kind), (Some(true), &StepKind::Foreign));
     assert_eq!(planned.ip_requests.len(), 1);
-    // The first plan took the pod's only device, so a second plan must fail.
-    let fault = plan_with(&facts("a"), &[("a:x/vf", chain)], json!({}), &mut devices).unwrap_err();
+    // The first network takes the pod's only device, so the second one must fail.
+    let fault = plan_with(&facts("a,a@net7"), &[("a:x/vf", chain)], json!({}), &devices).unwrap_err();
     assert!(fault.code == FaultCode::NoDevice && fault.remedy.contains("recreate the pod"), "{fault}");
 }
 
@@ -308,7 +319,7 @@ fn infiniband_guid_wins_over_cni_args_without_the_capability() {
         let mut devices = PodDevices::default();
         devices.add("x/vf", ["0000:3b:00.2".to_owned()]);
         let annotation = json!([selection]).to_string();
-        let plan = plan_with(&facts(&annotation), &[("a:x/vf", chain)], json!({}), &mut devices)?.plan;
+        let plan = plan_with(&facts(&annotation), &[("a:x/vf", chain)], json!({}), &devices)?.plan;
         let [function, foreign] = plan.attachments[1].steps.as_slice() else { panic!() };
         let StepKind::IbSriov { vf, .. } = &function.kind else { panic!("{:?}", function.kind) };
         Ok::<_, Fault>((vf.guid.map(|guid| guid.to_string()), foreign.config.get("args").cloned()))
@@ -385,7 +396,7 @@ fn only_one_network_per_family_has_the_default_route() {
     let mut facts = facts(r#"[{"name":"a","default-route":["10.0.0.1"]}]"#);
     facts.annotations.insert(DEFAULT_NETWORK.into(), r#"[{"name":"b","default-route":["10.0.0.2"]}]"#.into());
     let networks = [("a", ipoib()), ("b", ipoib())];
-    let fault = plan_with(&facts, &networks, json!({}), &mut PodDevices::default()).unwrap_err();
+    let fault = plan_with(&facts, &networks, json!({}), &PodDevices::default()).unwrap_err();
     assert_eq!(fault.code, FaultCode::InvalidAnnotation);
 }
 
@@ -470,7 +481,7 @@ fn marks_of_ib_kubernetes_in_annotations_are_ignored() {
         json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "ibKubernetesEnabled": true, "pkey": "0x5"});
     let steps = |facts: &PodFacts| {
         let planned =
-            plan_with(facts, &[("ib", network.clone())], json!({}), &mut PodDevices::default()).unwrap();
+            plan_with(facts, &[("ib", network.clone())], json!({}), &PodDevices::default()).unwrap();
         let attachment = planned.plan.attachments.into_iter().nth(1).unwrap();
         attachment
             .steps

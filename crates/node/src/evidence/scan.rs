@@ -12,11 +12,13 @@
 //! An address is released only if two scans in a row agree, because an ADD or DEL in progress may have changed only
 //! the journal or only the entry. State that cannot be read is no evidence, so it causes no release.
 
-use super::{
-    AddressBlockCache, AllocatorHandle,
-    sandboxes::{Sandboxes, addresses_in_use},
+use super::sandboxes::{Sandboxes, addresses_in_use};
+use crate::{
+    Error,
+    address::{AddressBlockCache, AllocatorHandle, QUARANTINE_UID},
+    caches::PodFacts,
+    error::error_chain,
 };
-use crate::{Error, caches::PodFacts, error::error_chain};
 use ferroband_address::{
     AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockView, IpBlockId, IpSpace,
     whereabouts::WhereaboutsConfig,
@@ -39,8 +41,6 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(10);
 const RESTORE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one release may take to be written to the API server.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Value of the pod UID in the allocation that quarantines an address.
-pub const QUARANTINE_UID: &str = "quarantine";
 
 /// Periodic scan that releases addresses of sandboxes that are gone and restores lost allocations of running
 /// sandboxes.

@@ -3,7 +3,6 @@
 //! It is read from the runtime's configuration directory on every ADD, because its owner (Calico, Cilium, …) may
 //! rewrite it at any time.
 
-use crate::install::CONFLIST;
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::ConfigFields;
 use ferroband_model::{
@@ -17,6 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Name of our CNI configuration file. Container runtimes use the file whose name sorts first.
+pub const CONFLIST: &str = "00-ferroband.conflist";
 /// Meta plugins that wrap the default network as Ferroband does. Wrapping one of them would attach every additional
 /// network twice.
 const META_PLUGINS: [&str; 3] = ["ferroband", "multus", "multus-shim"];

@@ -85,7 +85,7 @@ fn device_of_the_kubelet_replaces_that_of_the_definition_in_any_letter_case() {
                 "runtimeconfig": {"deviceID": "0000:3b:00.9"}});
             let mut devices = PodDevices::default();
             devices.add("a.b/c", [allocated.to_owned()]);
-            let planned = plan_with(&facts("a"), &[("a:a.b/c", config)], json!({}), &mut devices).unwrap();
+            let planned = plan_with(&facts("a"), &[("a:a.b/c", config)], json!({}), &devices).unwrap();
             let step = &planned.plan.attachments[1].steps[0];
             if let StepKind::IbSriov { vf, .. } = &step.kind {
                 assert_eq!(vf.device.to_string(), allocated, "{key}");

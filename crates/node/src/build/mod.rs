@@ -1,0 +1,21 @@
+//! Second stage of an ADD: builds the plan of a pod from what was resolved. Pure: no I/O and no clock.
+//!
+//! ```text
+//! ResolvedAdd ── build_plan ──▶ Plan ── Attachment (interface, device, steps) ──▶ CNI plugin
+//!                               │   └── PodPartitionRequest (port, P_Key) ──────▶ partition
+//!                               └── AttachmentIpRequests ───────────────────────▶ address
+//! ResolvedInterface ── for_interface ──▶ AttachmentIpRequests
+//! ```
+
+mod attachment;
+mod capability;
+mod default_routes;
+mod ip_requests;
+mod partition;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use attachment::fault_in_network;
+pub use ip_requests::AttachmentIpRequests;
+pub use plan::{PlanOutput, build_plan};

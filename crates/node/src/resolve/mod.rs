@@ -1,0 +1,26 @@
+//! First stage of an ADD: finds everything that the plan of a pod is computed from, and returns it as one value.
+//!
+//! ```text
+//! pod annotations ──▶ RequestedNetworks ──▶ definitions ──▶ ResolvedNetwork ─┐
+//! etc/cni/net.d ──▶ DefaultNetwork ──────────────────────────────────────────┤
+//! kubelet ──▶ PodDevices ────────────────────────────────────────────────────┼─▶ ResolvedAdd ──▶ build
+//! SpiderIPPools, records of Whereabouts ──▶ ResolvedPod ─────────────────────┤
+//! runtimeConfig of the call ─────────────────────────────────────────────────┘
+//! ```
+//!
+//! A foreign plugin that uses Ferroband as its IPAM plugin takes the same path, to a [`ResolvedInterface`].
+
+mod access_policy;
+mod default_network;
+mod definitions;
+mod requested_networks;
+mod resolved_network;
+mod resolver;
+mod whereabouts_legacy;
+
+pub use access_policy::NetworkAccessPolicy;
+pub use default_network::{CONFLIST, DefaultNetwork, find_default_network, read_default_network};
+pub use requested_networks::{RequestedNetworks, requested_networks, resolve_uid};
+pub use resolved_network::{DefaultNetworkChoice, ResolvedNetwork};
+pub use resolver::{PodResolver, ResolvedAdd, ResolvedInterface, ResolvedPod};
+pub use whereabouts_legacy::WhereaboutsLegacy;
