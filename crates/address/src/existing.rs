@@ -155,7 +155,7 @@ mod tests {
     fn pod_keeps_its_address_when_its_statefulset_is_deleted_or_adopts_it() {
         let mut view = BlockView::new();
         let release = |view: &mut BlockView, container: &str| {
-            let release = AddressRelease { container: container.into(), interface: None };
+            let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
             let plan = AddressPlanner::plan_releases(view, &[release]);
             write(view, plan.writes);
         };

@@ -11,14 +11,17 @@ use crate::planner::AddressPlanner;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Release of the addresses of a sandbox, or of one of its interfaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Release of the addresses of a sandbox, or of one of its interfaces, or of one address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressRelease {
     /// Sandbox (`CNI_CONTAINERID`). Allocations of other sandboxes are not changed.
     pub container: String,
     /// Interface whose addresses are released. If absent, the addresses of all interfaces of the sandbox are
     /// released.
     pub interface: Option<String>,
+    /// The only address that is released, even if it is reserved for the pod's name. If absent, all addresses are
+    /// released.
+    pub address: Option<IpAddr>,
 }
 
 /// The writes of a batch of releases, at most one per block, and the addresses they free.
@@ -56,17 +59,21 @@ impl AddressPlanner<'_> {
         // Compact blocks belong to other nodes and cannot contain this node's sandboxes.
         for block in view.full_blocks() {
             for (offset, entry) in &block.entries {
+                let address = block.address(*offset);
                 let matches = |position: &&usize| {
-                    releases[**position].interface.as_ref().is_none_or(|name| *name == entry.interface)
+                    let release = &releases[**position];
+                    release.interface.as_ref().is_none_or(|name| *name == entry.interface)
+                        && release.address.is_none_or(|only| only == address)
                 };
                 let Some(candidates) = positions.get(entry.container.as_str()) else { continue };
                 if let Some(release) = candidates.iter().find(matches) {
                     let id = block.id();
                     // The address of a StatefulSet pod stays reserved for the next pod with the same name.
+                    let reserved = entry.sticky && releases[*release].address.is_none();
                     let remaining =
-                        entry.sticky.then(|| AddressAllocation { container: String::new(), ..entry.clone() });
+                        reserved.then(|| AddressAllocation { container: String::new(), ..entry.clone() });
                     draft.set(&id, *offset, remaining, None);
-                    found.push((*release, id, block.address(*offset), entry));
+                    found.push((*release, id, address, entry));
                 }
             }
         }
@@ -106,7 +113,11 @@ mod tests {
     }
 
     fn released(container: &str, interface: Option<&str>) -> Vec<String> {
-        let release = AddressRelease { container: container.into(), interface: interface.map(str::to_owned) };
+        let release = AddressRelease {
+            container: container.into(),
+            interface: interface.map(str::to_owned),
+            ..AddressRelease::default()
+        };
         let plan = AddressPlanner::plan_releases(&view(), &[release]);
         assert!(plan.writes.len() <= 1);
         for write in &plan.writes {

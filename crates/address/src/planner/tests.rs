@@ -31,7 +31,7 @@ impl InMemoryBlockStore {
     }
 
     fn release(&mut self, container: &str) {
-        let release = AddressRelease { container: container.into(), interface: None };
+        let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
         for write in AddressPlanner::plan_releases(&self.view, &[release]).writes {
             self.put(write.block().clone());
         }
@@ -160,7 +160,7 @@ fn repeated_request_of_an_owner_returns_its_address() {
     assert_eq!((plan.writes.len(), plan.assignments[0].write), (1, Some(0)));
     assert_eq!(store.commit(&plan), ["192.168.0.2/24"]);
     // A late DEL of the previous sandbox must not release the address of the new one.
-    let late = AddressRelease { container: "container-p1".into(), interface: None };
+    let late = AddressRelease { container: "container-p1".into(), ..AddressRelease::default() };
     assert_eq!(AddressPlanner::plan_releases(&store.view, &[late]).writes, []);
 }
 

@@ -120,7 +120,7 @@ impl InterleavingCluster {
                 let (container, node) = (self.container(pod), self.node_of(pod));
                 // As in the node daemon, an ADD in progress ends before the DEL of the same container starts.
                 self.finish_plan(node);
-                self.release(node, &AddressRelease { container, interface: None });
+                self.release(node, &AddressRelease { container, ..AddressRelease::default() });
                 if self.reported.remove(&pod).is_some() {
                     *self.incarnations.entry(pod).or_default() += 1;
                 }
@@ -130,7 +130,8 @@ impl InterleavingCluster {
                 let Some(earlier) = self.sandboxes.get(&pod).and_then(|count| count.checked_sub(1)) else {
                     return;
                 };
-                let release = AddressRelease { container: format!("c{pod}-{earlier}"), interface: None };
+                let release =
+                    AddressRelease { container: format!("c{pod}-{earlier}"), ..AddressRelease::default() };
                 self.release(node % self.nodes.len(), &release);
             }
         }

@@ -136,7 +136,7 @@ proptest! {
         // After one sandbox releases its address, one more pod must get an address.
         let released = cluster.any_sandbox(0);
         if let Some((node, container)) = released {
-            cluster.release(node, &AddressRelease { container, interface: None });
+            cluster.release(node, &AddressRelease { container, ..AddressRelease::default() });
             cluster.apply(InterleavingStep::Plan { node: 0, pods: vec![next] });
             cluster.apply(InterleavingStep::Finish { node: 0 });
             prop_assert_eq!(cluster.assigned_in(&pool), capacity);

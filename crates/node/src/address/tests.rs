@@ -139,7 +139,7 @@ async fn assign(allocator: &AllocatorHandle, pod: usize) -> IpAddr {
 }
 
 fn release(pod: usize) -> AddressRelease {
-    AddressRelease { container: format!("c{pod}"), interface: None }
+    AddressRelease { container: format!("c{pod}"), ..AddressRelease::default() }
 }
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -205,7 +205,10 @@ async fn release_of_another_sandbox_frees_nothing() {
     assert!(allocator.release(release(7), TIMEOUT).await, "releasing nothing succeeds");
     assert!(
         allocator
-            .release(AddressRelease { container: "c1".into(), interface: Some("net2".into()) }, TIMEOUT)
+            .release(
+                AddressRelease { container: "c1".into(), interface: Some("net2".into()), address: None },
+                TIMEOUT
+            )
             .await
     );
     assert_eq!(store.assigned().len(), 1);

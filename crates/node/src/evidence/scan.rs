@@ -206,7 +206,7 @@ impl Evidence {
                 suspected.insert(entry.container);
                 continue;
             }
-            let release = AddressRelease { container: entry.container.clone(), interface: None };
+            let release = AddressRelease { container: entry.container.clone(), ..AddressRelease::default() };
             if self.allocator.release(release, WRITE_TIMEOUT).await {
                 info!(%address, pod = entry.pod, container = entry.container, "sandbox gone, address released");
             }

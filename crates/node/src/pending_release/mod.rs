@@ -79,7 +79,8 @@ async fn retry_one(
     let Some(claim) = blocking(move || pending.claim(&at)).await?? else { return Ok(false) };
     let PendingRelease { container, ifname, .. } = claim.release().clone();
     partitions.remove_sandbox(&container, ifname.as_deref());
-    let release = AddressRelease { container: container.clone(), interface: ifname };
+    let release =
+        AddressRelease { container: container.clone(), interface: ifname, ..AddressRelease::default() };
     if !allocator.release(release, RELEASE_TIMEOUT).await {
         return Ok(false);
     }

@@ -87,9 +87,8 @@ impl AddSession<'_> {
 }
 
 impl CniHandler {
-    /// Releases the addresses of the interface and assigns `address` to the quarantine owner, so that no pod
-    /// gets it.
-    async fn quarantine(&self, requests: &[AddressRequest], address: IpAddr) -> Result<(), Fault> {
+    /// Takes `address` from the interface and assigns it to an owner that is not a pod, so that no pod gets it.
+    pub(super) async fn quarantine(&self, requests: &[AddressRequest], address: IpAddr) -> Result<(), Fault> {
         let contains_address =
             |request: &&AddressRequest| request.pools.iter().any(|pool| pool.can_keep(address));
         let Some(request) = requests.iter().find(contains_address) else { return Ok(()) };
@@ -97,6 +96,7 @@ impl CniHandler {
         let release = AddressRelease {
             container: request.container.clone(),
             interface: Some(request.interface.clone()),
+            address: Some(address),
         };
         self.allocator.release(release, WRITE_TIMEOUT).await;
         let window = [(address, address)];
@@ -110,9 +110,8 @@ impl CniHandler {
                 uid: QUARANTINE_UID.into(),
             },
             sticky: false,
-            // All quarantined addresses have the same owner (UID and interface). The pool contains only
-            // `address`, so an address that was quarantined earlier is not returned.
-            interface: "-".into(),
+            // The owner of an address is a UID and an interface, so that each quarantined address has its own.
+            interface: address.to_string(),
             ordinal: 0,
             container: format!("{QUARANTINE_UID}-{address}"),
         };

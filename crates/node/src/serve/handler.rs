@@ -92,7 +92,11 @@ impl CniHandler {
     pub async fn release(&self, container: String, interface: Option<String>) -> Result<(), Fault> {
         let what = format!("addresses of sandbox {container}");
         self.partitions.remove_sandbox(&container, interface.as_deref());
-        if self.allocator.release(AddressRelease { container, interface }, RELEASE_TIMEOUT).await {
+        if self
+            .allocator
+            .release(AddressRelease { container, interface, address: None }, RELEASE_TIMEOUT)
+            .await
+        {
             return Ok(());
         }
         Err(Fault::new(

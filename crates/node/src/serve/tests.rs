@@ -584,3 +584,36 @@ fn cluster_network_is_resolved_by_name_directory_and_file() {
     assert!(fault.code == FaultCode::NoDefaultNetwork && fault.what.contains("nowhere"), "{fault}");
     assert_eq!(default("/no/such/file.conf").unwrap_err().code, FaultCode::NoDefaultNetwork);
 }
+
+#[test]
+fn quarantine_takes_only_the_duplicate_address_from_the_interface() {
+    let node = CniServerFixture::start();
+    let pools = ["10.1.0.0/24", "10.2.0.0/24"].map(|range| {
+        let config = json!({"type": "whereabouts", "range": range});
+        let config =
+            ferroband_address::whereabouts::WhereaboutsConfig::parse(config.as_object().unwrap()).unwrap();
+        config.requests(&call("a").pod.unwrap(), true, "net1", "c-a").remove(0)
+    });
+    let [first, mut second] = pools;
+    second.ordinal = 1;
+    let requests = vec![first, second];
+    let assign = || {
+        let assigned = node.handler.allocator.assign("network a".into(), requests.clone());
+        node.runtime.block_on(assigned).unwrap().into_iter().map(|(ip, _)| ip.addr()).collect::<Vec<_>>()
+    };
+    let before = assign();
+    for address in &before[..1] {
+        node.runtime.block_on(node.handler.quarantine(&requests, *address)).unwrap();
+    }
+    let after = assign();
+    assert_ne!(after[0], before[0], "the duplicate address is replaced");
+    node.runtime.block_on(node.handler.quarantine(&requests, after[0])).unwrap();
+    let owners = |subnet: &str| -> Vec<(Value, Value, Value)> {
+        let block = node.api.get_object(&format!("{BLOCKS}/default-{subnet}")).unwrap();
+        let entries = block["spec"]["entries"].as_object().unwrap().values();
+        entries.map(|e| (e["pod"].clone(), e["interface"].clone(), e["container"].clone())).collect()
+    };
+    assert_eq!(owners("10.2.0.0"), [(json!("default/a"), json!("net1"), json!("c-a"))], "never released");
+    let [one, two] = owners("10.1.0.0").try_into().unwrap();
+    assert!(one.0.as_str().unwrap().starts_with("quarantine/") && one.1 != two.1, "{one:?} {two:?}");
+}
