@@ -1,42 +1,10 @@
-//! Devices held by pods, from the kubelet's device manager checkpoint.
-//!
-//! `kubelet_internal_checkpoint` is in the directory that every device plugin mounts, so reading it needs no
-//! network, API server or PodResources socket. The format is internal to the kubelet
-//! (`pkg/kubelet/cm/devicemanager/checkpoint`). A file that cannot be parsed is treated as missing, because only
-//! precautions depend on it.
+//! Finds entries of the kubelet's device manager checkpoint that are stale.
 
-use serde_json::Value;
+use crate::kubelet::HeldDevices;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
     time::{Duration, Instant},
 };
-
-/// Name of the checkpoint file in the device plugin directory.
-const CHECKPOINT: &str = "kubelet_internal_checkpoint";
-
-/// Maps (resource name, device id) to the UID of the pod that holds the device.
-pub type HeldDevices = BTreeMap<(String, String), String>;
-
-/// Reads the checkpoint file in the device plugin directory `dir`. Returns `None` if it is missing or cannot
-/// be parsed.
-pub fn read_checkpoint(dir: &Path) -> Option<HeldDevices> {
-    let text = fs::read_to_string(dir.join(CHECKPOINT)).ok()?;
-    let value: Value = serde_json::from_str(&text).ok()?;
-    let mut held = HeldDevices::new();
-    for entry in value["Data"]["PodDeviceEntries"].as_array().into_iter().flatten() {
-        let (Some(pod), Some(resource)) = (entry["PodUID"].as_str(), entry["ResourceName"].as_str()) else {
-            continue;
-        };
-        // Since Kubernetes 1.20, the device ids are grouped by NUMA node.
-        let lists = entry["DeviceIDs"].as_object().into_iter().flat_map(|nodes| nodes.values());
-        for id in lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str) {
-            held.insert((resource.to_owned(), id.to_owned()), pod.to_owned());
-        }
-    }
-    Some(held)
-}
 
 /// How long a device must be missing from the PodResources API before its checkpoint entry is stale. A starting
 /// kubelet reports no pods for a while.
@@ -81,23 +49,6 @@ impl StaleCheckpointEntries {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn checkpoint_entries_are_parsed() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read_checkpoint(dir.path()), None);
-        let text = r#"{"Data":{"PodDeviceEntries":[
-            {"PodUID":"u1","ContainerName":"c","ResourceName":"a.b/vf","DeviceIDs":{"0":["0000:3b:00.2"],"-1":["x"]},"AllocResp":""},
-            {"PodUID":"u2","ContainerName":"c","ResourceName":"jarvice.com/rdma","DeviceIDs":null}],
-            "RegisteredDevices":{}},"Checksum":1}"#;
-        fs::write(dir.path().join(CHECKPOINT), text).unwrap();
-        let held = read_checkpoint(dir.path()).unwrap();
-        let key = |id: &str| ("a.b/vf".to_owned(), id.to_owned());
-        assert_eq!(
-            held.into_iter().collect::<Vec<_>>(),
-            [(key("0000:3b:00.2"), "u1".to_owned()), (key("x"), "u1".to_owned())]
-        );
-    }
 
     #[test]
     fn entry_is_stale_once_the_kubelet_has_not_reported_it_for_a_while() {

@@ -1,15 +1,13 @@
 //! Keeps the state of this node's devices current. The devices in it are advertised to the kubelet.
 
 use super::{
-    checkpoint::{HeldDevices, StaleCheckpointEntries, read_checkpoint},
-    port_health::PortHealth,
-    registration::KubeletDir,
+    checkpoint::StaleCheckpointEntries, port_health::PortHealth, registration::KubeletDir,
     terminating::TerminatingDevices,
 };
 use crate::{
     Error,
     discover::Inventory,
-    kubelet::PodResourcesClient,
+    kubelet::{HeldDevices, PodResourcesClient, read_checkpoint},
     pools::{AdvertisedPool, PoolConfig, PoolProblem, build_advertised_pools},
 };
 use ferroband_model::PciAddress;

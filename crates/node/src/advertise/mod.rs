@@ -20,7 +20,6 @@ mod terminating;
 #[cfg(test)]
 mod tests;
 
-pub use checkpoint::{HeldDevices, read_checkpoint};
 pub use device_plugins::run_device_plugins;
 pub use device_state::{AllocatedDevices, DeviceState, run_device_state};
 pub use registration::{KubeletDir, RegistrationMode};

@@ -3,8 +3,10 @@
 //! A changed configuration or recreated virtual functions must not make the kubelet forget what a running pod
 //! holds. Such a device stays in the device list of the kubelet as unhealthy, so that no other pod gets it.
 
-use super::checkpoint::HeldDevices;
-use crate::pools::{AdvertisedDevice, AdvertisedPool, DevicePool, DevicePoolKind};
+use crate::{
+    kubelet::HeldDevices,
+    pools::{AdvertisedDevice, AdvertisedPool, DevicePool, DevicePoolKind},
+};
 use std::{
     collections::BTreeMap,
     sync::Arc,

@@ -2,7 +2,7 @@
 //! exist.
 
 use super::VfChanges;
-use crate::{advertise, caches::PodOwner};
+use crate::{caches::PodOwner, kubelet};
 use ferroband_api::sriov::VfHolder;
 use ferroband_daemon::watch_cache::WatchCache;
 use ferroband_model::PciAddress;
@@ -22,7 +22,7 @@ pub type RunningHolders = BTreeMap<PciAddress, Vec<VfHolder>>;
 /// cannot be parsed.
 pub fn read_holder_uids(dir: &Path) -> Option<HolderUids> {
     let mut uids = HolderUids::new();
-    match advertise::read_checkpoint(dir) {
+    match kubelet::read_checkpoint(dir) {
         Some(held) => {
             for ((_, id), uid) in held {
                 if let Ok(pci) = id.parse() {

@@ -1,8 +1,19 @@
-//! The kubelet's device checkpoint file, used where the PodResources socket is missing.
+//! Devices held by pods, from the kubelet's device manager checkpoint.
+//!
+//! `kubelet_internal_checkpoint` is in the directory that every device plugin mounts, so reading it needs no
+//! network, API server or PodResources socket. The format is internal to the kubelet
+//! (`pkg/kubelet/cm/devicemanager/checkpoint`).
 
 use super::PodDevices;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Maps (resource name, device id) to the UID of the pod that holds the device.
+pub type HeldDevices = BTreeMap<(String, String), String>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -34,19 +45,38 @@ enum CheckpointDeviceIds {
     Flat(Vec<String>),
 }
 
-/// Parses the kubelet's device checkpoint and returns the devices of the pod with this UID. The result is
-/// empty if the checkpoint does not contain the pod.
-pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> Result<PodDevices, serde_json::Error> {
+/// Returns the path of the checkpoint file in the device plugin directory `dir`.
+pub(super) fn path(dir: &Path) -> PathBuf {
+    dir.join("kubelet_internal_checkpoint")
+}
+
+/// Parses the checkpoint. Returns the pod's UID, the resource name and the devices of each entry.
+fn parse(text: &[u8]) -> serde_json::Result<impl Iterator<Item = (String, String, Vec<String>)> + use<>> {
     let checkpoint: PodDevicesCheckpoint = serde_json::from_slice(text)?;
+    Ok(checkpoint.data.pod_device_entries.into_iter().flatten().map(|entry| {
+        let ids = match entry.ids {
+            Some(CheckpointDeviceIds::ByNumaNode(nodes)) => nodes.into_values().flatten().collect(),
+            Some(CheckpointDeviceIds::Flat(ids)) => ids,
+            None => Vec::new(),
+        };
+        (entry.pod, entry.resource, ids)
+    }))
+}
+
+/// Parses the checkpoint and returns the devices of the pod with this UID. The result is empty if the checkpoint does
+/// not contain the pod.
+pub(super) fn parse_pod_devices(text: &[u8], uid: &str) -> serde_json::Result<PodDevices> {
     let mut devices = PodDevices::default();
-    for entry in checkpoint.data.pod_device_entries.into_iter().flatten().filter(|entry| entry.pod == uid) {
-        match entry.ids {
-            Some(CheckpointDeviceIds::ByNumaNode(nodes)) => {
-                devices.add(&entry.resource, nodes.into_values().flatten());
-            }
-            Some(CheckpointDeviceIds::Flat(ids)) => devices.add(&entry.resource, ids),
-            None => {}
-        }
-    }
+    parse(text)?.filter(|(pod, ..)| pod == uid).for_each(|(_, resource, ids)| devices.add(&resource, ids));
     Ok(devices)
+}
+
+/// Reads the checkpoint file in the device plugin directory `dir`. Returns `None` if it is missing or cannot be parsed,
+/// because only precautions depend on it.
+pub fn read_checkpoint(dir: &Path) -> Option<HeldDevices> {
+    let entries = parse(&fs::read(path(dir)).ok()?).ok()?;
+    let held = entries.flat_map(|(pod, resource, ids)| {
+        ids.into_iter().map(move |id| ((resource.clone(), id), pod.clone()))
+    });
+    Some(held.collect())
 }

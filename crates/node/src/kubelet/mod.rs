@@ -14,6 +14,7 @@ mod pod_devices;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::{HeldDevices, read_checkpoint};
 pub use pod_devices::PodDevices;
 
 use crate::Error;
@@ -68,7 +69,7 @@ impl PodResourcesClient {
     pub fn in_kubelet_dir(folder: &Path) -> Self {
         Self {
             socket: folder.join("pod-resources/kubelet.sock"),
-            checkpoint: folder.join("device-plugins/kubelet_internal_checkpoint"),
+            checkpoint: checkpoint::path(&folder.join("device-plugins")),
         }
     }
 

@@ -119,3 +119,21 @@ fn empty_checkpoint_has_no_devices() {
     let devices = checkpoint::parse_pod_devices(br#"{"Data":{"PodDeviceEntries":null}}"#, "u").unwrap();
     assert_eq!(devices, PodDevices::default());
 }
+
+#[test]
+fn checkpoint_entries_are_parsed() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(checkpoint::read_checkpoint(dir.path()), None);
+    let text = r#"{"Data":{"PodDeviceEntries":[
+        {"PodUID":"u1","ContainerName":"c","ResourceName":"a.b/vf","DeviceIDs":{"0":["0000:3b:00.2"],"-1":["x"]},"AllocResp":""},
+        {"PodUID":"u2","ContainerName":"c","ResourceName":"jarvice.com/rdma","DeviceIDs":null},
+        {"PodUID":"u3","ContainerName":"c","ResourceName":"a.b/vf","DeviceIDs":["flat"]}],
+        "RegisteredDevices":{}},"Checksum":1}"#;
+    fs::write(checkpoint::path(dir.path()), text).unwrap();
+    let held = checkpoint::read_checkpoint(dir.path()).unwrap();
+    let key = |id: &str| ("a.b/vf".to_owned(), id.to_owned());
+    assert_eq!(
+        held.into_iter().collect::<Vec<_>>(),
+        [("0000:3b:00.2", "u1"), ("flat", "u3"), ("x", "u1")].map(|(id, pod)| (key(id), pod.to_owned()))
+    );
+}

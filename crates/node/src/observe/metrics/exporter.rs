@@ -6,9 +6,9 @@
 use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
 use crate::{
     Error,
-    advertise::read_checkpoint,
     caches::{PodOwner, WatchCache},
     error::error_chain,
+    kubelet::read_checkpoint,
 };
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{

@@ -1,8 +1,8 @@
 //! Maps devices to the pods that they are allocated to.
 
 use crate::{
-    advertise::HeldDevices,
     caches::{PodOwner, WatchCache},
+    kubelet::HeldDevices,
 };
 use std::collections::BTreeMap;
 
