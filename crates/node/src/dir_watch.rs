@@ -14,14 +14,8 @@
 
 use crate::Error;
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, io, path::Path, sync::Arc, thread, time::Duration};
 use tokio::{sync::watch, time};
 use tracing::info;
 
@@ -53,7 +47,7 @@ pub struct WatchedDir {
 
 impl SharedInotify {
     fn get() -> io::Result<Arc<Self>> {
-        let mut shared = INSTANCE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = INSTANCE.lock();
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
         }
@@ -66,17 +60,13 @@ impl SharedInotify {
         Ok(instance)
     }
 
-    fn listeners(&self) -> MutexGuard<'_, HashMap<WatchDescriptor, watch::Sender<bool>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads inotify events and notifies the listeners of each directory, until the process ends.
     fn dispatch_events(&self, mut inotify: Inotify) {
         let gone = EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
         let mut buffer = [0; EVENT_BUFFER_BYTES];
         loop {
             let read = inotify.read_events_blocking(&mut buffer);
-            let mut listeners = self.listeners();
+            let mut listeners = self.listeners.lock();
             let Ok(events) = read else {
                 // The read was interrupted or the kernel is out of memory. Events may be lost, so every
                 // listener must list its directory again.
@@ -125,7 +115,7 @@ impl WatchedDir {
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
         // Hold the lock until the listener is registered, so that the first event is not lost.
-        let mut listeners = shared.listeners();
+        let mut listeners = shared.listeners.lock();
         let descriptor = match shared.watches.clone().add(path, mask) {
             Ok(descriptor) => descriptor,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -165,7 +155,7 @@ impl WatchedDir {
 
 impl Drop for WatchedDir {
     fn drop(&mut self) {
-        let mut listeners = self.shared.listeners();
+        let mut listeners = self.shared.listeners.lock();
         // If this is the last receiver, nothing listens for changes in the directory any longer.
         if listeners.get(&self.descriptor).is_some_and(|listener| listener.receiver_count() == 1) {
             listeners.remove(&self.descriptor);

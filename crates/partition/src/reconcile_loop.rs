@@ -3,9 +3,10 @@
 use crate::{Backoff, Error, FabricReport, PartitionReconciler, SubnetManager};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -46,7 +47,7 @@ pub struct SubnetManagerHealth {
 
 impl ReconcilerHandle {
     pub fn lock(&self) -> MutexGuard<'_, PartitionReconciler> {
-        self.reconciler.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reconciler.lock()
     }
 
     /// Sets the interval at which the memberships are read from the subnet manager. Zero selects the default. If a read

@@ -9,10 +9,11 @@ use super::{
 use crate::error::error_chain;
 use ferroband_address::{AddressPlanner, BlockWrite, IpBlockId};
 use futures::future::join_all;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -132,7 +133,7 @@ impl<S: BlockStore> BatchWriter<S> {
             if batch.unread.is_empty() {
                 break;
             }
-            self.uncertain_blocks().extend(batch.unread);
+            self.uncertain_blocks.lock().extend(batch.unread);
             if !self.reread_uncertain_blocks().await {
                 return false;
             }
@@ -208,23 +209,21 @@ impl<S: BlockStore> BatchWriter<S> {
             }
             BlockStoreError::Conflict => {}
         }
-        self.uncertain_blocks().insert(id.clone());
+        self.uncertain_blocks.lock().insert(id.clone());
         BlockWriteOutcome::Unknown
     }
 
     /// Reads all `uncertain_blocks` into the cache. Stops and returns `false` if the API server is unavailable.
     async fn reread_uncertain_blocks(&self) -> bool {
-        let ids: Vec<_> = self.uncertain_blocks().iter().cloned().collect();
+        let ids: Vec<_> = self.uncertain_blocks.lock().iter().cloned().collect();
         for id in ids {
             match self.read(&id).await {
-                Ok(()) | Err(BlockWriteOutcome::Rejected(_)) => drop(self.uncertain_blocks().remove(&id)),
+                Ok(()) | Err(BlockWriteOutcome::Rejected(_)) => {
+                    self.uncertain_blocks.lock().remove(&id);
+                }
                 Err(_) => return false,
             }
         }
         true
-    }
-
-    fn uncertain_blocks(&self) -> MutexGuard<'_, BTreeSet<IpBlockId>> {
-        self.uncertain_blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,8 @@
 //! Cache of the address blocks, filled by the watch of AddressBlocks and by this node's own writes.
 
 use ferroband_address::{BlockList, BlockView, IpBlock, IpBlockId, ResourceVersion};
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio::sync::watch;
 
 /// Cache of all address blocks, shared by the watch of AddressBlocks, the batch writer and the evidence scan.
@@ -48,7 +46,7 @@ impl AddressBlockCache {
     fn lock_inner(&self) -> MutexGuard<'_, BlockCacheInner> {
         // After a panic under the lock, the cached blocks are at worst outdated. Writes based on them then
         // fail with a conflict.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Waits until all AddressBlocks have been listed once. Before that, existing addresses of a pod cannot

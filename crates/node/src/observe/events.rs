@@ -13,11 +13,9 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
     core::ObjectMeta,
 };
+use parking_lot::Mutex;
 use serde_json::json;
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 use tracing::debug;
 
 /// Maximum length of an event message that the API server accepts.
@@ -45,7 +43,7 @@ impl PodEventRecorder {
         let failure: PodFailureKey = (pod_id, reason.clone());
         let now = Timestamp::now();
         let name = || format!("{}.{:x}", pod.name, now.as_nanosecond());
-        let action = self.lock().record(failure.clone(), &message, name, Instant::now());
+        let action = self.dedup.lock().record(failure.clone(), &message, name, Instant::now());
         let events: Api<Event> = Api::namespaced(self.client.clone(), &pod.namespace);
         let written = match action {
             PodEventAction::Suppress => return,
@@ -60,7 +58,7 @@ impl PodEventRecorder {
         };
         if let Err(e) = written {
             debug!(%pod, error = %error_chain(&e), "cannot write the warning event of the pod");
-            self.lock().remove(&failure);
+            self.dedup.lock().remove(&failure);
         }
     }
 
@@ -98,10 +96,6 @@ impl PodEventRecorder {
             }),
             ..Event::default()
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, PodEventDedup> {
-        self.dedup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,9 +14,10 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::watcher,
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
@@ -58,7 +59,7 @@ impl NodePartitionsSync {
     }
 
     pub fn state(&self) -> MutexGuard<'_, NodePartitionsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Wakes the writer ([`Self::run_writer`]). Called after a member was added or removed.

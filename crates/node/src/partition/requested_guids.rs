@@ -6,7 +6,8 @@ use super::{GuidClaimClient, ports};
 use crate::error::error_chain;
 use ferroband_kernel::Hardware;
 use ferroband_model::Fault;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -38,10 +39,6 @@ impl RequestedGuids {
         Self { claims, hardware, leases: Mutex::default(), gate: tokio::sync::Mutex::default(), loaded }
     }
 
-    fn leases(&self) -> MutexGuard<'_, GuidLeases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until the leases that existed at startup are loaded.
     pub async fn wait_loaded(&self) {
         let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
@@ -57,13 +54,13 @@ impl RequestedGuids {
     ) -> Result<(), Fault> {
         let _gate = self.gate.lock().await;
         self.claims.claim(network, lease.1, lease.0).await?;
-        self.leases().add(&NodePartitionsState::member_name(container, ifname), lease);
+        self.leases.lock().add(&NodePartitionsState::member_name(container, ifname), lease);
         Ok(())
     }
 
     /// Marks the GUIDs of a sandbox, or of one of its interfaces, as unused. The release loop releases them.
     pub fn remove_sandbox(&self, container: &str, ifname: Option<&str>) {
-        self.leases().remove_sandbox(container, ifname);
+        self.leases.lock().remove_sandbox(container, ifname);
     }
 
     /// Loads the node's existing GUID leases, then repeatedly releases GUIDs that are no longer used. Never
@@ -73,7 +70,7 @@ impl RequestedGuids {
             match self.claims.list_node_leases().await {
                 Ok(existing) => {
                     let now = Instant::now();
-                    existing.into_iter().for_each(|lease| self.leases().add_existing(lease, now));
+                    existing.into_iter().for_each(|lease| self.leases.lock().add_existing(lease, now));
                     self.loaded.send_replace(true);
                     break;
                 }
@@ -85,7 +82,7 @@ impl RequestedGuids {
         }
         loop {
             sleep(RELEASE_INTERVAL).await;
-            if self.leases().has_unused() {
+            if self.leases.lock().has_unused() {
                 self.release_unused().await;
             }
         }
@@ -96,20 +93,20 @@ impl RequestedGuids {
         let hardware = self.hardware.clone();
         let function_guids = spawn_blocking(move || ports::list_function_guids(hardware.root())).await;
         let Ok(Some(function_guids)) = function_guids else { return };
-        let releasable = self.leases().list_releasable(&function_guids, Instant::now());
+        let releasable = self.leases.lock().list_releasable(&function_guids, Instant::now());
         for lease in releasable {
             if let Err(error) = self.claims.release(lease).await {
                 debug!(error = %error_chain(&error), guid = %lease.1, "cannot release the GUID, retrying");
                 return;
             }
             info!(function = %lease.0, guid = %lease.1, "GUID released");
-            self.leases().remove(lease);
+            self.leases.lock().remove(lease);
         }
     }
 }
 
 impl GuidRequests for RequestedGuids {
     fn is_requested(&self, lease: GuidLease) -> bool {
-        self.leases().contains(&lease)
+        self.leases.lock().contains(&lease)
     }
 }

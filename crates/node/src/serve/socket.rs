@@ -5,6 +5,7 @@ use crate::Error;
 use ferroband_attach::socket::Channel;
 use ferroband_daemon::catch_panic;
 use nix::sys::socket::{Shutdown, shutdown};
+use parking_lot::{Condvar, Mutex};
 use std::{
     fs::{self, Permissions},
     io::ErrorKind,
@@ -13,9 +14,9 @@ use std::{
         unix::{fs::PermissionsExt, net::UnixListener},
     },
     path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::runtime::Handle;
 use tracing::{debug, error, info, warn};
@@ -118,10 +119,8 @@ impl CallLimiter {
     /// Takes a slot for a CNI call. Blocks until a slot is free.
     pub fn acquire(&self) -> CallPermit {
         let (count, changed) = &*self.shared;
-        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = changed
-            .wait_while(count, |count| *count >= self.max_calls)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = count.lock();
+        changed.wait_while(&mut count, |count| *count >= self.max_calls);
         *count += 1;
         CallPermit(self.shared.clone())
     }
@@ -129,23 +128,16 @@ impl CallLimiter {
     /// Waits until no call is running. Returns `false` if that takes longer than `patience`.
     pub fn wait_idle(&self, patience: Duration) -> bool {
         let (count, changed) = &*self.shared;
-        let end = Instant::now() + patience;
-        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            count = changed.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        let mut count = count.lock();
+        changed.wait_while_for(&mut count, |count| *count > 0, patience);
+        *count == 0
     }
 }
 
 impl Drop for CallPermit {
     fn drop(&mut self) {
         let (count, changed) = &*self.0;
-        *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *count.lock() -= 1;
         changed.notify_all();
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Error, MembershipTable};
 use ferroband_model::Guid;
 use futures::future::BoxFuture;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// How long an outdated host is waited for. A host that is not outdated may take as long as it needs.
@@ -59,7 +59,7 @@ impl TrackedHost {
     }
 
     pub(super) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.lock().clone()
     }
 
     pub(super) fn record(&self, outcome: Result<(), Error>) {
@@ -67,7 +67,7 @@ impl TrackedHost {
             Error::Host { problem, .. } => problem,
             other => other.to_string(),
         });
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *self.problem.lock() = problem;
     }
 
     /// Writes the desired memberships and records the outcome. An outdated host gets little time, so that a dead host

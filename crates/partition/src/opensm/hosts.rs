@@ -12,8 +12,9 @@ use super::render::{parse_members, render};
 use crate::{Error, FabricReport, MembershipTable, PartitionBatch, RateLimits, SubnetManager};
 use ferroband_model::Guid;
 use futures::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing::info;
 
@@ -44,10 +45,6 @@ impl Opensm {
             is_applied: AtomicBool::default(),
             repeat_signal: AtomicBool::default(),
         }
-    }
-
-    fn last_desired(&self) -> MutexGuard<'_, Option<Arc<MembershipTable>>> {
-        self.last_desired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write_all(&self, desired: &MembershipTable) -> Result<(), Error> {
@@ -96,7 +93,7 @@ impl Opensm {
 
     /// Writes the last change on the outdated hosts. The other hosts are not signalled again.
     async fn update_outdated_hosts(&self) {
-        let Some(desired) = self.last_desired().clone() else { return };
+        let Some(desired) = self.last_desired.lock().clone() else { return };
         let outdated = self.hosts.iter().filter(|host| host.problem().is_some());
         join_all(outdated.map(|host| async {
             host.write(&desired).await;
@@ -176,7 +173,7 @@ impl Opensm {
     }
 
     fn add_host_report(&self, fabric: &mut FabricReport, host: &TrackedHost, text: &str, first: bool) {
-        let last = self.last_desired().clone().filter(|_| self.is_applied.load(Ordering::Relaxed));
+        let last = self.last_desired.lock().clone().filter(|_| self.is_applied.load(Ordering::Relaxed));
         let unchanged =
             last.is_some_and(|last| render(Some(text), &last).is_ok_and(|rendered| rendered == text));
         fabric.stale |= !unchanged;
@@ -225,7 +222,7 @@ impl SubnetManager for Opensm {
 
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            *self.last_desired() = Some(batch.desired.clone());
+            *self.last_desired.lock() = Some(batch.desired.clone());
             self.is_applied.store(false, Ordering::Relaxed);
             self.write_all(&batch.desired).await?;
             self.is_applied.store(true, Ordering::Relaxed);

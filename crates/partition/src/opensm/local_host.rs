@@ -4,8 +4,9 @@ use super::host::OpensmHost;
 use super::{partitions_file, render};
 use crate::{Error, MembershipTable};
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The local partitions file, and a function that signals opensm to read it.
 pub struct LocalOpensmHost {
@@ -34,7 +35,7 @@ impl LocalOpensmHost {
     /// Sets the text to restore if the partitions file becomes invalid, for example the text that Ferroband
     /// wrote before it restarted.
     pub fn set_last_written(&self, text: String) {
-        *self.last_written.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        *self.last_written.lock() = Some(text);
     }
 
     /// Updates Ferroband's section of the partitions file and preserves the rest. Returns the new text and
@@ -45,7 +46,7 @@ impl LocalOpensmHost {
         // member of the default partition. Restore the last text that Ferroband wrote, including the
         // partitions of others.
         let invalid = existing.as_deref().is_none_or(|text| super::parse(text).is_err());
-        let last_written = self.last_written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last_written = self.last_written.lock().clone();
         let fallback = last_written.filter(|_| invalid);
         let text = render(fallback.as_deref().or(existing.as_deref()), desired)?;
         let changed = existing.as_deref() != Some(text.as_str());

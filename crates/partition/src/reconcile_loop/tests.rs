@@ -29,7 +29,7 @@ impl SubnetManager for ScriptedManager {
         Box::pin(async {
             self.lists.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(self.list_millis.load(Ordering::Relaxed))).await;
-            Ok(FabricReport { members: self.table.lock().unwrap().clone(), ..FabricReport::default() })
+            Ok(FabricReport { members: self.table.lock().clone(), ..FabricReport::default() })
         })
     }
 
@@ -39,7 +39,7 @@ impl SubnetManager for ScriptedManager {
             if take_one(&self.hangs) {
                 std::future::pending::<()>().await;
             }
-            let mut table = self.table.lock().unwrap();
+            let mut table = self.table.lock();
             for (key, change) in &batch.changes {
                 change.add.iter().for_each(|(guid, membership)| table.set(*key, *guid, *membership));
                 change.remove.iter().for_each(|guid| table.remove(*key, *guid));
@@ -86,7 +86,7 @@ async fn wait_until(what: &str, done: impl Fn() -> bool) {
 
 fn has_member(manager: &ScriptedManager) -> bool {
     let (key, guid) = member();
-    manager.table.lock().unwrap().get(key, guid).is_some()
+    manager.table.lock().get(key, guid).is_some()
 }
 
 // Case: partitions 88

@@ -23,8 +23,8 @@ impl MemoryHost {
         Self { name, ..Self::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, MemoryHostState> {
-        self.state.lock().unwrap()
+    fn state(&self) -> parking_lot::MutexGuard<'_, MemoryHostState> {
+        self.state.lock()
     }
 
     fn set_dead(&self, dead: bool) {
