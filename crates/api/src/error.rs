@@ -1,5 +1,6 @@
 //! Errors in annotations and network configurations.
 
+use ferroband_config::NetworkConfigError;
 use ferroband_model::{Fault, FaultCode};
 
 /// An invalid annotation or network configuration.
@@ -44,24 +45,9 @@ pub enum Error {
         /// Number of networks that the annotation names.
         count: usize,
     },
-    /// The network configuration is not a JSON object.
-    #[error("the configuration of network {network} is not a JSON object")]
-    ConfigJson {
-        /// The network, `<namespace>/<name>`.
-        network: String,
-        /// What the JSON decoder rejected, and where.
-        source: serde_json::Error,
-    },
-    /// A field of the network configuration is missing or invalid.
-    #[error("the configuration of network {network}: {field} {problem}")]
-    Config {
-        /// The network, `<namespace>/<name>`.
-        network: String,
-        /// Path of the field in the configuration, for example `plugins[0].type`.
-        field: String,
-        /// The rest of the sentence that starts with the field, for example `must be set`.
-        problem: &'static str,
-    },
+    /// The network configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] NetworkConfigError),
     /// The NetworkAttachmentDefinition has no `spec.config`: its configuration is a file on each node.
     #[error("the NetworkAttachmentDefinition of network {network} has no spec.config")]
     NoConfig {
@@ -87,13 +73,8 @@ impl Error {
                 cause,
                 "correct the annotation and recreate the pod",
             ),
-            Self::ConfigJson { network, .. } => Fault::new(
-                FaultCode::Undecodable,
-                format!("network {network}"),
-                cause,
-                "correct spec.config of its NetworkAttachmentDefinition",
-            ),
-            Self::Config { network, .. } | Self::NoConfig { network } => Fault::new(
+            Self::Config(error) => error.fault(),
+            Self::NoConfig { network } => Fault::new(
                 FaultCode::InvalidConfig,
                 format!("network {network}"),
                 cause,

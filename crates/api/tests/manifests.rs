@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use ferroband_api::annotation::{NETWORKS, NetworkSelection};
-use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
+use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_api::spiderpool::{
     SpiderCoordinator, SpiderEndpoint, SpiderIPPool, SpiderMultusConfig, SpiderReservedIP,
@@ -69,7 +69,7 @@ fn every_kind_has_an_example() {
 #[test]
 fn ipoib_network_and_its_pod_are_parsed() {
     let network: NetworkAttachmentDefinition = round_trip("NetworkAttachmentDefinition", "jarvice-ipoib");
-    let config = NetworkConfig::from_definition(&network).unwrap();
+    let config = network.network_config().unwrap();
     assert_eq!((config.name.as_str(), config.cni_version.as_str()), ("jarvice-ipoib", "0.3.1"));
     assert_eq!(config.plugins[0]["ipam"]["range"], "192.168.0.0/24");
     let pod = object("Pod", "ipoib-test");

@@ -7,7 +7,7 @@
 //! ```text
 //! runtime ── variables, stdin ─▶ protocol ─▶ commands ─┬─ add ── apply ─┬─ ipoib, vf ── interface_addresses   in-process
 //!         ◀─ result or error ──                        │                ├─ rdma, coordinator
-//!                                                      │                └─ chain ── delegate    foreign binaries
+//!                                                      │                └─ delegate             foreign binaries
 //!                                                      ├─ del ── undo ──── the same, in reverse
 //!                                                      ├─ check
 //!                                                      ├─ gc
@@ -33,14 +33,15 @@ pub mod protocol;
 mod state;
 mod steps;
 
-pub use commands::{DeferredSignals, POD_ANNOTATIONS_CAPABILITY, PlainPods, run, serve_call};
+pub use commands::{DeferredSignals, run, serve_call};
+pub use ferroband_config::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
 pub use ipc::{message, plan, socket, socket_path};
 pub use protocol::{
-    AttachmentId, CallTimeouts, CniCommand, CniContext, CniEnvironment, CniResult, CniVersion, ConfigFields,
-    Error, FailPoint, Invocation, PluginConfig, PluginType, args, result,
+    AttachmentId, CallTimeouts, CniCommand, CniContext, CniEnvironment, CniResult, CniVersion, ConfigError,
+    ConfigFields, Error, FailPoint, Invocation, PluginConfig, PluginType, args, result,
 };
 pub use state::{
     KEPT_RUN_FILES, KEPT_STATE, Lock, PendingUninstall, device_info, journal, pending_release,
     pending_status, remove_leftovers,
 };
-pub use steps::{DeviceOp, chain, delegate, device_op};
+pub use steps::{DeviceOp, delegate, device_op};

@@ -1,7 +1,8 @@
 //! Arbitrary input from a runtime, a plugin or a damaged disk yields a result or an error, never a panic.
 
 use ferroband_attach::{
-    CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig, args, chain,
+    CniCommand, CniEnvironment, CniResult, CniVersion, Error, Invocation, PluginConfig, args,
+    plan::Attachment,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -67,10 +68,10 @@ proptest! {
         parse_call(config.to_string().as_bytes(), &value);
         let _ = args::parse_pod(&value);
         let parsed = PluginConfig::parse(config.to_string().into_bytes());
-        let network = parsed.and_then(|config| chain::parse_foreign(config.map(), "net1", false));
+        let network = parsed.map_err(Error::from).and_then(|config| Attachment::foreign(config.map(), "net1", false));
         let steps = network.iter().flat_map(|network| network.steps.iter().map(move |step| (network, step)));
         for (network, step) in steps {
-            let stdin = chain::build_stdin(network, step, None);
+            let stdin = network.stdin(step, None);
             prop_assert!(serde_json::from_slice::<Map<String, Value>>(&stdin).is_ok());
         }
     }

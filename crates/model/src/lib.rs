@@ -26,6 +26,7 @@ mod pkey;
 mod pkey_base;
 mod pod;
 mod resource;
+mod vf_link_state;
 
 pub use config_object::ConfigObject;
 pub use error::MalformedValue;
@@ -39,3 +40,4 @@ pub use pkey::PKey;
 pub use pkey_base::{InvalidPKey, PKeyBase, PKeyRange};
 pub use pod::PodRef;
 pub use resource::ResourceName;
+pub use vf_link_state::VfLinkState;

@@ -18,6 +18,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     ("ferroband-model", &["ferroband-kernel", "nix", "tokio", "kube"], "the model is pure"),
     (
+        "ferroband-config",
+        &["ferroband-kernel", "nix", "tokio", "kube"],
+        "configurations are parsed without I/O",
+    ),
+    (
         "ferroband-address",
         &["ferroband-kernel", "ferroband-api", "tokio", "kube", "nix"],
         "the engine is pure",

@@ -15,8 +15,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Crates that are mutated. Of `attach`, only the pure files are.
-const CRATES: [&str; 5] =
-    ["ferroband-model", "ferroband-partition", "ferroband-address", "ferroband-api", "ferroband-attach"];
+const CRATES: [&str; 6] = [
+    "ferroband-model",
+    "ferroband-config",
+    "ferroband-partition",
+    "ferroband-address",
+    "ferroband-api",
+    "ferroband-attach",
+];
 
 /// Exit codes of cargo-mutants with a complete run. A mutant that makes a test hang counts as noticed.
 const ALL_CAUGHT: i32 = 0;

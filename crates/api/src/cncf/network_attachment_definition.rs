@@ -1,6 +1,8 @@
 //! NetworkAttachmentDefinition (`k8s.cni.cncf.io/v1`): the CNI configuration of a network that pods request by name.
 
-use kube::CustomResource;
+use crate::Error;
+use ferroband_config::NetworkConfig;
+use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,9 +44,45 @@ impl NetworkAttachmentDefinition {
         self.spec.spec.config.as_deref().filter(|config| !config.trim().is_empty())
     }
 
+    /// Parses the configuration. The object's name is used if the configuration has none.
+    pub fn network_config(&self) -> Result<NetworkConfig, Error> {
+        let network = format!("{}/{}", self.namespace().unwrap_or_default(), self.name_any());
+        match self.config() {
+            Some(text) => Ok(NetworkConfig::parse(&network, text, &self.name_any())?),
+            None => Err(Error::NoConfig { network }),
+        }
+    }
+
     /// Returns the device plugin resource of the network from its annotation; `None` if it uses no devices.
     pub fn resource_name(&self) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(crate::annotation::RESOURCE_NAME).map(String::as_str).filter(|name| !name.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn definition(config: Option<&str>) -> NetworkAttachmentDefinition {
+        let spec = config.map_or(json!({}), |config| json!({"spec": {"config": config}}));
+        let mut object = json!({
+            "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": "nad", "namespace": "ns"},
+        });
+        object.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn definition_without_config_is_reported() {
+        for empty in [None, Some(""), Some("  \n")] {
+            assert!(
+                matches!(definition(empty).network_config(), Err(Error::NoConfig { network }) if network == "ns/nad")
+            );
+        }
+        let config = definition(Some(r#"{"type": "ipoib"}"#)).network_config().unwrap();
+        assert_eq!(config.name, "nad");
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn add(
     };
     journal.set_plan(single.into_iter().collect());
     if plugin_type.is_chained() {
-        let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
+        let previous = call.config.prev_result().ok_or(Error::NoPreviousResult)?;
         journal.entries[0].result = Some(CniResult::read(previous, call.version)?.write(CniVersion::NEWEST)?);
     }
     let mut operation = AddOperation::begin(context, call, journal, netns, lock)?;
@@ -194,8 +194,7 @@ fn connect_and_request(
 /// Build the attachment of a plugin called on its own from its configuration. The attachment of an IPAM
 /// plugin has no steps.
 fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attachment, Error> {
-    let fields = call.config.fields();
-    let ipam = fields.ipam_type()?;
+    let ipam = call.config.interface()?.ipam_plugin;
     // A result of a CNI version before 0.3.0 must contain an address, so such a call needs IPAM.
     if plugin_type.is_interface() && ipam.is_none() && call.version < CniVersion::V0_3_0 {
         return Err(Error::ResultNeedsAddress { version: call.version });
@@ -204,7 +203,7 @@ fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attac
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
             vec![PlanStep {
                 config: call.config.map().clone(),
-                kind: StepKind::for_plugin(plugin_type, fields)?,
+                kind: StepKind::for_plugin(plugin_type, call.config.map())?,
             }]
         }
         PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => Vec::new(),

@@ -1,8 +1,8 @@
 //! CHECK: verifies that the result of an ADD still exists.
 
 use crate::commands::sandbox;
-use crate::ipc::plan::{StepKind, VfStep};
-use crate::protocol::config::ConfigFields;
+use crate::ipc::plan::StepKind;
+use crate::protocol::result::to_prev_result;
 use crate::protocol::{
     AttachmentId, CniCommand, CniContext, CniResult, CniVersion, Error, Invocation, PluginType, args,
 };
@@ -11,7 +11,8 @@ use crate::state::journal::{Journal, JournalEntry};
 use crate::steps::apply::{ipam_stdin, read_result};
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::{self, ObservedVf};
-use crate::steps::{chain, coordinator, interface_addresses, ipoib, rdma};
+use crate::steps::{coordinator, interface_addresses, ipoib, rdma};
+use ferroband_config::{IbSriovConfig, IpoibConfig};
 use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec};
 use ferroband_kernel::{Netns, RouteSocket};
 
@@ -23,7 +24,7 @@ pub(crate) fn check(
 ) -> Result<(), Error> {
     let netns = sandbox::open(call)?;
     if plugin_type == PluginType::Ipoib {
-        ipoib::parse_config(call.config.fields())?;
+        IpoibConfig::parse(call.config.fields())?;
         check_prev_result(call)?;
     }
     let id = AttachmentId::new(plugin_type, &call.container, &call.ifname);
@@ -68,8 +69,8 @@ fn check_entry(
             StepKind::Foreign if version < CniVersion::V0_4_0 => {}
             StepKind::Foreign => {
                 let result = entry.result.as_ref();
-                let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
-                let stdin = chain::build_stdin(attachment, step, previous.as_ref());
+                let previous = result.map(|result| to_prev_result(result, version)).transpose()?;
+                let stdin = attachment.stdin(step, previous.as_ref());
                 delegate::run(step.plugin(), CniCommand::Check, env, &stdin)?;
             }
             StepKind::Coordinator(_) => {
@@ -87,7 +88,7 @@ fn check_entry(
                 let coordinated =
                     attachment.steps.iter().any(|step| matches!(step.kind, StepKind::Coordinator(_)));
                 check_interface(context, pod_netlink, &attachment.ifname, &read_result(entry)?, coordinated)?;
-                if let Some(plugin) = ConfigFields(&step.config).ipam_type()?
+                if let Some(plugin) = step.interface()?.ipam_plugin
                     && !daemon_ipam
                 {
                     let stdin = ipam_stdin(entry, position, journal.plugin_type.is_meta(), Some(call));
@@ -100,7 +101,7 @@ fn check_entry(
 }
 
 /// Whether the function has a network interface. A function bound to vfio-pci has none.
-fn has_interface(context: &CniContext<'_>, vf: &VfStep) -> Result<bool, Error> {
+fn has_interface(context: &CniContext<'_>, vf: &IbSriovConfig) -> Result<bool, Error> {
     Ok(!ObservedVf::get(context.require_hardware()?, vf.device)?.is_vfio())
 }
 
@@ -147,7 +148,7 @@ fn check_interface(
 
 /// Fail unless the runtime's `prevResult` contains the call's interface in the call's sandbox.
 fn check_prev_result(call: &Invocation) -> Result<(), Error> {
-    let previous = call.config.fields().get("prevResult").ok_or(Error::NoPreviousResult)?;
+    let previous = call.config.prev_result().ok_or(Error::NoPreviousResult)?;
     let result = CniResult::read(previous, call.version)?;
     let sandbox = call.netns.as_deref().unwrap_or_default();
     let known = result.interfaces.iter().any(|one| one.name == call.ifname && one.sandbox == sandbox);

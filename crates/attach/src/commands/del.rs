@@ -5,20 +5,21 @@
 
 use crate::commands::sandbox::SandboxState;
 use crate::ipc::node_client;
+use crate::ipc::plan::Attachment;
 use crate::legacy::multus::{self, MultusState};
-use crate::protocol::config::ConfigFields;
 use crate::protocol::result::CniResult;
-use crate::protocol::{AttachmentId, CniCommand, CniContext, Error, FailPoint, Invocation, PluginType, args};
+use crate::protocol::{
+    AttachmentId, CniCommand, CniContext, Error, FailPoint, Invocation, PluginConfig, PluginType, args,
+};
 use crate::state::Lock;
 use crate::state::journal::Journal;
 use crate::state::pending_release::PendingRelease;
 use crate::state::pending_status::PendingStatus;
 use crate::steps::delegate::{self, PluginEnv};
+use crate::steps::ipoib;
 use crate::steps::undo::{AttachmentTeardown, finish_cleanup};
 use crate::steps::vf::{VfOwner, VfTeardown};
-use crate::steps::{chain, ipoib};
 use ferroband_kernel::{Link, Netns, RouteSocket, boot_id};
-use serde_json::Value;
 use std::cell::RefCell;
 
 /// Detach a whole sandbox (meta plugin) or one interface (plugin called on its own).
@@ -162,8 +163,7 @@ fn without_journal(
     (context.fail_point)(FailPoint::StepUndone);
     errors.extend(release_devices(context, plugin_type, call, sandbox.netns.as_ref(), damaged));
 
-    let fields = call.config.fields();
-    let ipam = fields.ipam_type().ok().flatten();
+    let ipam = call.config.interface().ok().and_then(|interface| interface.ipam_plugin);
     match plugin_type {
         // The foreign plugins were called from the journal.
         _ if knows_networks => {}
@@ -173,7 +173,7 @@ fn without_journal(
             // Ferroband has at most the wrapped network.
             errors.extend(match MultusState::load(context.root, &call.container, &call.ifname, version) {
                 Some(multus) => multus.delete(context, call, &env),
-                None => del_wrapped(fields, &env).into_iter().flatten().collect(),
+                None => del_wrapped(&call.config, &env).into_iter().flatten().collect(),
             });
         }
         PluginType::Ipoib | PluginType::IbSriov => match ipam {
@@ -242,16 +242,10 @@ pub(crate) fn delete_leftover_links(
     Ok(())
 }
 
-/// The networks that the configuration wraps (`delegates`).
-pub(crate) fn wrapped_networks<'a>(fields: ConfigFields<'a>) -> impl Iterator<Item = ConfigFields<'a>> {
-    let delegates = fields.list("delegates").ok().flatten().into_iter().flatten();
-    delegates.filter_map(Value::as_object).map(ConfigFields)
-}
-
-fn del_wrapped(fields: ConfigFields<'_>, env: &PluginEnv<'_>) -> Option<Vec<Error>> {
-    let network = chain::parse_foreign(wrapped_networks(fields).next()?.0, env.ifname, true).ok()?;
+fn del_wrapped(config: &PluginConfig, env: &PluginEnv<'_>) -> Option<Vec<Error>> {
+    let network = Attachment::foreign(config.wrapped_networks().next()?, env.ifname, true).ok()?;
     let run = |step| {
-        let stdin = chain::build_stdin(&network, step, fields.get("prevResult"));
+        let stdin = network.stdin(step, config.prev_result());
         delegate::run(step.plugin(), CniCommand::Del, env, &stdin)
     };
     Some(network.steps.iter().rev().filter_map(|step| run(step).err()).collect())
@@ -259,7 +253,7 @@ fn del_wrapped(fields: ConfigFields<'_>, env: &PluginEnv<'_>) -> Option<Vec<Erro
 
 /// Names of the call's interface and of all interfaces in its `prevResult`.
 fn named_interfaces(call: &Invocation) -> Vec<String> {
-    let previous = call.config.fields().get("prevResult");
+    let previous = call.config.prev_result();
     let result = previous.and_then(|previous| CniResult::read(previous, call.version).ok());
     let interfaces = result.map(|result| result.interfaces).unwrap_or_default();
     let in_sandbox = interfaces.into_iter().filter(|interface| !interface.sandbox.is_empty());

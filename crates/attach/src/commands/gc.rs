@@ -15,26 +15,20 @@ use crate::state::Lock;
 use crate::state::journal::{Journal, JournalFile};
 use crate::state::pending_release::PendingRelease;
 use crate::state::pending_status::PendingStatus;
-use crate::steps::chain;
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::VfTeardown;
-use serde_json::Value;
+use ferroband_config::set_valid_attachments;
 
 mod networks;
 
 use networks::GcNetworks;
 
-/// Configuration keys under which libcni sends the list of valid attachments. The second key is a mistake of
-/// libcni's first release with GC, and libcni still sends it.
-const VALID_ATTACHMENTS_KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
-
 /// Remove everything that is not in the list of valid attachments, continuing after errors.
 pub(crate) fn gc(context: &CniContext<'_>, plugin_type: PluginType, call: &Invocation) -> Result<(), Error> {
-    let fields = call.config.fields();
-    if fields.flag("disableGC")? {
+    if call.config.is_gc_disabled()? {
         return Ok(());
     }
-    let valid = valid_attachments(call)?;
+    let valid = call.config.valid_attachments()?;
     let network = call.config.name()?;
     let mut errors = Vec::new();
     let mut networks = GcNetworks::default();
@@ -168,53 +162,24 @@ fn collect_damaged(
 fn forward(plugin_type: PluginType, call: &Invocation, networks: GcNetworks) -> Vec<Error> {
     let env =
         PluginEnv { container: "", netns: "", ifname: "", args: "".into(), path: &call.path, lock: None };
-    let fields = call.config.fields();
     if plugin_type != PluginType::Ferroband {
-        let ipam = fields.ipam_type().ok().flatten().filter(|ipam| !PluginType::is_daemon_ipam(Some(ipam)));
-        let ipam = ipam.filter(|_| plugin_type.is_interface());
+        let interface = call.config.interface().ok().filter(|_| plugin_type.is_interface());
+        let ipam = interface.filter(|interface| !interface.uses_daemon_ipam()).and_then(|of| of.ipam_plugin);
         let run = |ipam| delegate::run(ipam, CniCommand::Gc, &env, call.config.bytes());
         return ipam.and_then(|ipam| run(ipam).err()).into_iter().collect();
     }
-    let wrapped =
-        del::wrapped_networks(fields).filter_map(|network| chain::parse_foreign(network.0, "", true).ok());
-    let runtime_list =
-        VALID_ATTACHMENTS_KEYS.iter().find_map(|key| fields.get(key)).cloned().unwrap_or_default();
+    let wrapped = call.config.wrapped_networks();
+    let wrapped = wrapped.filter_map(|network| Attachment::foreign(network, "", true).ok());
+    let runtime_list = call.config.valid_attachments_value().cloned().unwrap_or_default();
     let mut errors = Vec::new();
     for (mut network, valid) in networks.into_gc_lists(wrapped.collect(), runtime_list) {
-        set_valid_attachments(&mut network, &valid);
+        for step in &mut network.steps {
+            set_valid_attachments(&mut step.config, &valid);
+        }
         for (plugin, stdin) in networks::plugin_calls(&network) {
             let result = delegate::run(&plugin, CniCommand::Gc, &env, &stdin);
             errors.extend(result.err().map(|error| error.on_network(&network.network)));
         }
     }
     errors
-}
-
-fn set_valid_attachments(network: &mut Attachment, valid: &Value) {
-    for step in &mut network.steps {
-        step.config.extend(VALID_ATTACHMENTS_KEYS.iter().map(|key| ((*key).to_owned(), valid.clone())));
-    }
-}
-
-/// The valid attachments as (container ID, interface name). A missing list is an error: it must not be
-/// treated as empty.
-fn valid_attachments(call: &Invocation) -> Result<Vec<(String, String)>, Error> {
-    let fields = call.config.fields();
-    let wrong = || Error::Field {
-        field: VALID_ATTACHMENTS_KEYS[0].to_owned(),
-        expected: "a list of objects with `containerID` and `ifname`",
-    };
-    let list = VALID_ATTACHMENTS_KEYS
-        .iter()
-        .find_map(|key| fields.get(key))
-        .and_then(Value::as_array)
-        .ok_or_else(wrong)?;
-    list.iter()
-        .map(|one| {
-            let one = crate::protocol::ConfigFields(one.as_object()?);
-            let text = |key| one.text(key).ok().flatten().map(str::to_owned);
-            Some((text("containerID")?, text("ifname")?))
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(wrong)
 }

@@ -12,5 +12,4 @@ mod sandbox;
 mod status;
 
 pub use deferred_signals::DeferredSignals;
-pub use plain_pods::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
 pub use run::{run, serve_call};

@@ -11,8 +11,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Wait at most `timeout` for the readiness indicator file, if the configuration names one.
 pub(crate) fn wait(context: &CniContext<'_>, call: &Invocation, timeout: Duration) -> Result<(), Error> {
-    let named = call.config.fields().text("readinessindicatorfile")?.filter(|path| !path.is_empty());
-    let Some(named) = named else { return Ok(()) };
+    let Some(named) = call.config.readiness_file()? else { return Ok(()) };
     let path: PathBuf = context.root.path(named.trim_start_matches('/'));
     let end = Instant::now() + timeout;
     while !path.exists() {

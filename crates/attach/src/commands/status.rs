@@ -1,12 +1,12 @@
 //! STATUS: returns error 50 ("not available") if an ADD could not succeed now.
 
-use crate::commands::{PlainPods, del, readiness};
+use crate::commands::readiness;
 use crate::ipc::message::DaemonRequest;
 use crate::ipc::node_client::NodeClient;
-use crate::protocol::config::ConfigFields;
+use crate::ipc::plan::Attachment;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginType};
 use crate::steps::delegate::{self, PluginEnv};
-use crate::steps::{chain, coordinator, ipoib};
+use ferroband_config::{ConfigFields, CoordinatorConfig, IbSriovConfig, IpoibConfig, PluginConfig};
 use ferroband_kernel::NetnsMode;
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ pub(crate) fn status(
         PluginType::Ferroband => {
             readiness::wait(context, call, Duration::ZERO).map_err(not_ready)?;
             // If the runtime got an error, it would start no pod at all, not even a plain one.
-            if PlainPods::from_config(fields).is_none() {
+            if call.config.plain_pods().is_none() {
                 check_daemon(context)?;
             }
-            check_wrapped(fields, &env)
+            check_wrapped(&call.config, &env)
         }
         PluginType::Whereabouts | PluginType::Spiderpool => check_daemon(context),
-        PluginType::Coordinator => coordinator::parse_config(fields).map(drop),
+        PluginType::Coordinator => Ok(CoordinatorConfig::parse(fields).map(drop)?),
         PluginType::Rdma => match context.require_hardware()?.rdma_netns_mode() {
             Ok(NetnsMode::Exclusive) => Ok(()),
             Ok(NetnsMode::Shared) => Err(not_ready(Error::SharedRdma)),
@@ -37,25 +37,30 @@ pub(crate) fn status(
         },
         PluginType::Ipoib | PluginType::IbSriov => {
             let usable = match plugin_type {
-                PluginType::Ipoib => ipoib::parse_config(fields).and_then(|child| {
-                    context.host.ipoib_parent(&child.parent)?;
-                    Ok(())
-                }),
+                PluginType::Ipoib => check_parent(context, fields),
                 // The configuration does not name a device yet, so only the node's RDMA mode can be checked.
-                _ if fields.flag("rdmaIsolation")? => match context.require_hardware()?.rdma_netns_mode()? {
-                    NetnsMode::Exclusive => Ok(()),
-                    NetnsMode::Shared => Err(Error::SharedRdma),
-                },
+                _ if IbSriovConfig::rdma_isolation(fields)? == Some(true) => {
+                    match context.require_hardware()?.rdma_netns_mode()? {
+                        NetnsMode::Exclusive => Ok(()),
+                        NetnsMode::Shared => Err(Error::SharedRdma),
+                    }
+                }
                 _ => Ok(()),
             };
             usable.map_err(not_ready)?;
-            match fields.ipam_type()? {
+            let interface = call.config.interface()?;
+            match interface.ipam_plugin {
                 None => Ok(()),
-                ipam if PluginType::is_daemon_ipam(ipam) => check_daemon(context),
+                Some(_) if interface.uses_daemon_ipam() => check_daemon(context),
                 Some(ipam) => delegate::run(ipam, CniCommand::Status, &env, call.config.bytes()).map(drop),
             }
         }
     }
+}
+
+fn check_parent(context: &CniContext<'_>, fields: ConfigFields<'_>) -> Result<(), Error> {
+    context.host.ipoib_parent(&IpoibConfig::parse(fields)?.parent)?;
+    Ok(())
 }
 
 fn check_daemon(context: &CniContext<'_>) -> Result<(), Error> {
@@ -64,14 +69,14 @@ fn check_daemon(context: &CniContext<'_>) -> Result<(), Error> {
 }
 
 /// Check the networks that the configuration wraps (`delegates`). The first error is returned unchanged.
-fn check_wrapped(fields: ConfigFields<'_>, env: &PluginEnv<'_>) -> Result<(), Error> {
-    for network in del::wrapped_networks(fields) {
-        let network = chain::parse_foreign(network.0, "", true)?;
+fn check_wrapped(config: &PluginConfig, env: &PluginEnv<'_>) -> Result<(), Error> {
+    for network in config.wrapped_networks() {
+        let network = Attachment::foreign(network, "", true)?;
         if network.version()? < CniVersion::V1_1_0 {
             continue;
         }
         for step in &network.steps {
-            delegate::run(step.plugin(), CniCommand::Status, env, &chain::build_stdin(&network, step, None))?;
+            delegate::run(step.plugin(), CniCommand::Status, env, &network.stdin(step, None))?;
         }
     }
     Ok(())

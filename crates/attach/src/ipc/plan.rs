@@ -10,10 +10,12 @@
 
 #![warn(missing_docs)]
 
-use crate::protocol::{ConfigFields, Error, PluginType};
-use crate::steps::{coordinator, ipoib, vf};
-use ferroband_kernel::rtnetlink::VfLinkState;
-use ferroband_model::{Guid, MacPrefix, PKey, PciAddress, PodPartitionRequest, PodRef};
+use crate::protocol::Error;
+use ferroband_config::{
+    CniVersion, ConfigError, ConfigFields, CoordinatorConfig, IbSriovConfig, InterfaceConfig, IpoibConfig,
+    NetworkConfig, PluginType, RdmaConfig, plugin_name, plugin_stdin,
+};
+use ferroband_model::{PodPartitionRequest, PodRef};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,6 +72,38 @@ pub struct Attachment {
     pub unchecked: bool,
 }
 
+impl Attachment {
+    /// Build an attachment whose plugins are all executed: that of the default network.
+    pub fn foreign(config: &Map<String, Value>, ifname: &str, default: bool) -> Result<Self, Error> {
+        let NetworkConfig { name, cni_version, plugins, disable_check, .. } =
+            NetworkConfig::from_delegate(config)?;
+        let step = |config| PlanStep { config, kind: StepKind::Foreign };
+        Ok(Self {
+            network: name.clone(),
+            name,
+            cni_version,
+            ifname: ifname.to_owned(),
+            default,
+            steps: plugins.into_iter().map(step).collect(),
+            unchecked: disable_check,
+            ..Self::default()
+        })
+    }
+
+    /// Parse `cni_version`. Fails if the version is not supported.
+    pub fn version(&self) -> Result<CniVersion, Error> {
+        let unknown = || ConfigError::IncompatibleVersion { version: self.cni_version.clone() };
+        Ok(CniVersion::parse(&self.cni_version).ok_or_else(unknown)?)
+    }
+
+    /// Standard input for one step: the user's configuration plus the keys that its configuration list adds.
+    ///
+    /// `runtimeConfig` keeps only what the plugin's `capabilities` request; `capabilities` stays, as in libcni.
+    pub fn stdin(&self, step: &PlanStep, previous: Option<&Value>) -> Vec<u8> {
+        plugin_stdin(&step.config, &self.name, &self.cni_version, previous)
+    }
+}
+
 /// A device that the kubelet allocated from the resource of a device plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentDevice {
@@ -121,6 +155,18 @@ pub struct PlanStep {
     pub kind: StepKind,
 }
 
+impl PlanStep {
+    /// `type` of the plugin.
+    pub fn plugin(&self) -> &str {
+        plugin_name(&self.config)
+    }
+
+    /// The settings of a plugin that creates an interface.
+    pub(crate) fn interface(&self) -> Result<InterfaceConfig<'_>, Error> {
+        Ok(InterfaceConfig::parse(&self.config)?)
+    }
+}
+
 /// How a step is executed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
@@ -131,7 +177,7 @@ pub enum StepKind {
     /// In-process: creates an IPoIB child of a host interface.
     Ipoib {
         /// Parent, MTU and partition key of the child.
-        child: IpoibStep,
+        child: IpoibConfig,
         /// Whether the daemon assigns the interface's addresses; otherwise `ipam` is a foreign plugin or
         /// absent.
         #[serde(rename = "addressed")]
@@ -140,7 +186,7 @@ pub enum StepKind {
     /// In-process: attaches a virtual function of an adapter.
     IbSriov {
         /// PCI address of the function, and the settings to apply to it.
-        vf: VfStep,
+        vf: IbSriovConfig,
         /// Whether the daemon assigns the interface's addresses, as in [`Self::Ipoib`].
         #[serde(rename = "addressed")]
         daemon_ipam: bool,
@@ -151,34 +197,31 @@ pub enum StepKind {
         device: Option<String>,
     },
     /// In-process: sets up routes between the pod and its node.
-    Coordinator(Box<CoordinatorStep>),
+    Coordinator(Box<CoordinatorConfig>),
 }
 
 impl StepKind {
     /// Parse a plugin configuration. Interface plugins, `rdma` and `coordinator` run in-process; all other
     /// types are foreign.
     pub fn from_config(config: &Map<String, Value>) -> Result<Self, Error> {
-        let fields = ConfigFields(config);
-        match PluginType::from_name(fields.text("type")?.unwrap_or_default()) {
-            Some(plugin_type) => Self::for_plugin(plugin_type, fields),
+        match PluginType::from_config(config)? {
+            Some(plugin_type) => Self::for_plugin(plugin_type, config),
             None => Ok(Self::Foreign),
         }
     }
 
     /// Like [`Self::from_config`], for a known plugin type.
-    pub(crate) fn for_plugin(plugin_type: PluginType, fields: ConfigFields<'_>) -> Result<Self, Error> {
-        let addressed = match fields.ipam_type()? {
-            Some("dhcp") if plugin_type.is_interface() => return Err(Error::Dhcp),
-            kind => PluginType::is_daemon_ipam(kind),
-        };
+    pub(crate) fn for_plugin(plugin_type: PluginType, config: &Map<String, Value>) -> Result<Self, Error> {
+        let interface = InterfaceConfig::parse(config)?;
+        if plugin_type.is_interface() {
+            interface.refuse_dhcp()?;
+        }
+        let (fields, daemon_ipam) = (ConfigFields(config), interface.uses_daemon_ipam());
         Ok(match plugin_type {
-            PluginType::Ipoib => Self::Ipoib { child: ipoib::parse_config(fields)?, daemon_ipam: addressed },
-            PluginType::IbSriov => Self::IbSriov { vf: vf::parse_config(fields)?, daemon_ipam: addressed },
-            PluginType::Rdma => {
-                let device = fields.text("deviceID")?.filter(|device| !device.is_empty());
-                Self::Rdma { device: device.map(str::to_owned) }
-            }
-            PluginType::Coordinator => Self::Coordinator(Box::new(coordinator::parse_config(fields)?)),
+            PluginType::Ipoib => Self::Ipoib { child: IpoibConfig::parse(fields)?, daemon_ipam },
+            PluginType::IbSriov => Self::IbSriov { vf: IbSriovConfig::parse(fields)?, daemon_ipam },
+            PluginType::Rdma => Self::Rdma { device: RdmaConfig::parse(fields)?.device },
+            PluginType::Coordinator => Self::Coordinator(Box::new(CoordinatorConfig::parse(fields)?)),
             PluginType::Ferroband | PluginType::Whereabouts | PluginType::Spiderpool => Self::Foreign,
         })
     }
@@ -187,95 +230,6 @@ impl StepKind {
     pub fn uses_daemon_ipam(&self) -> bool {
         matches!(self, Self::Ipoib { daemon_ipam: true, .. } | Self::IbSriov { daemon_ipam: true, .. })
     }
-}
-
-/// Settings of an IPoIB child interface.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IpoibStep {
-    /// Parent: name or altname of an IPoIB interface in the host namespace.
-    pub parent: String,
-    /// MTU to set, in bytes; the kernel's default when absent.
-    pub mtu: Option<u32>,
-    /// Partition key; that of the parent when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pkey: Option<PKey>,
-}
-
-/// Settings of a virtual function for a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VfStep {
-    /// PCI address of the function.
-    pub device: PciAddress,
-    /// GUID to set; unchanged when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guid: Option<Guid>,
-    /// Link state to set; unchanged when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link_state: Option<VfLinkState>,
-    /// MTU to set, in bytes; the kernel's default when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u32>,
-    /// Whether to move the RDMA device into the pod; when absent, only if the node's RDMA mode is exclusive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<bool>,
-    /// Whether the function must be bound to vfio-pci.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub vfio: bool,
-    /// Whether ib-kubernetes manages the function's GUID, so that a GUID is required.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub managed: bool,
-}
-
-/// Routes between a pod and its node, and to subnets that are reached through the node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CoordinatorStep {
-    /// How the pod is connected to the node, and so whether it gets a veth pair.
-    pub mode: CoordinatorMode,
-    /// Subnets that are reached through the node: pods, services and others.
-    pub subnets: Vec<IpNet>,
-    /// Routes for the interface's own routing table, as (destination, gateway).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub policy_routes: Vec<(IpNet, IpAddr)>,
-    /// First two bytes of the MAC address of an Ethernet interface; unchanged when absent.
-    #[serde(rename = "mac", default, skip_serializing_if = "Option::is_none")]
-    pub mac_prefix: Option<MacPrefix>,
-    /// Whether to set up a routing table per interface.
-    #[serde(rename = "tune")]
-    pub tune_routes: bool,
-    /// Name of the interface that gets the pod's default route; unchanged when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_route: Option<String>,
-    /// Number of the node's routing table for routes to pods.
-    #[serde(rename = "table")]
-    pub host_rule_table: u32,
-    /// Value of the sysctl `rp_filter` for the pod's interfaces; unchanged when absent.
-    #[serde(rename = "filter", default, skip_serializing_if = "Option::is_none")]
-    pub rp_filter: Option<u8>,
-    /// Transmit queue length of the interface, in packets; unchanged when absent.
-    #[serde(rename = "queue", default, skip_serializing_if = "Option::is_none")]
-    pub tx_queue_len: Option<u32>,
-    /// MTU of the veth pair between pod and node, in bytes.
-    #[serde(rename = "mtu")]
-    pub veth_mtu: u32,
-    /// Address of the pod's end of the veth pair; none when absent.
-    #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
-    pub veth_address: Option<IpAddr>,
-}
-
-/// How the coordinator connects a pod to its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CoordinatorMode {
-    /// Underlay for `eth0` and for pods that have a veth pair, otherwise overlay.
-    Auto,
-    /// The pod has no interface of the cluster network and gets a veth pair to the node.
-    Underlay,
-    /// The interface is additional to the one of the cluster network.
-    Overlay,
-    /// The coordinator changes nothing in the pod or on the node.
-    Disabled,
 }
 
 /// Addresses that the daemon assigned to one attachment.

@@ -18,11 +18,11 @@ pub(crate) use vf_and_rdma::{return_rdma_device, return_vf};
 
 use crate::commands::del;
 use crate::ipc::plan::{Attachment, PlanStep};
-use crate::protocol::config::{PluginConfig, is_identifier};
-use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginType};
+use crate::protocol::result::to_prev_result;
+use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginConfig, PluginType};
 use crate::state::{device_info, json_file};
-use crate::steps::chain;
 use crate::steps::delegate::{self, PluginEnv};
+use ferroband_config::is_identifier;
 use ferroband_kernel::Root;
 use serde_json::Value;
 use std::fs;
@@ -102,8 +102,8 @@ impl MultusState {
         let run = |step: &PlanStep| {
             let version = attachment.version()?;
             let result = attached.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
-            let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
-            let stdin = chain::build_stdin(attachment, step, previous.as_ref());
+            let previous = result.map(|result| to_prev_result(result, version)).transpose()?;
+            let stdin = attachment.stdin(step, previous.as_ref());
             delete_step(context, call, &env, step, stdin)
         };
         let mut errors: Vec<_> = attachment.steps.iter().rev().filter_map(|step| run(step).err()).collect();

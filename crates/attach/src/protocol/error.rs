@@ -3,6 +3,7 @@
 use crate::ipc::socket::ChannelError;
 use crate::protocol::{CniCommand, CniVersion};
 use crate::steps::delegate::PluginError;
+use ferroband_config::ConfigError;
 use ferroband_model::{Fault, PciAddress};
 use std::io;
 use std::net::IpAddr;
@@ -33,32 +34,16 @@ pub enum Error {
     OwnNamespace { path: String },
 
     // Errors in the configuration, and of standard input and output.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error("cannot read the configuration from standard input: {source}")]
     Stdin { source: io::Error },
     #[error("cannot print the result to standard output: {source}")]
     Stdout { source: io::Error },
-    #[error("the configuration is not a JSON object: {source}")]
-    InvalidJson { source: serde_json::Error },
-    #[error("field `{field}` must be {expected}")]
-    Field { field: String, expected: &'static str },
-    #[error("invalid network name {name:?}; use letters, digits, `_`, `.` and `-`, first a letter or digit")]
-    NetworkName { name: String },
-    #[error("configuration has unsupported CNI version {version:?}")]
-    IncompatibleVersion { version: String },
     #[error("{command} needs CNI version {needed} or newer, but the configuration has {version}")]
     CommandNeedsVersion { command: CniCommand, version: CniVersion, needed: CniVersion },
-    #[error("host master interface is missing: `master` is not set")]
-    NoMaster,
-    #[error("deviceID is required but not set")]
-    NoDeviceId,
-    #[error("invalid guid {guid:?}")]
-    InvalidGuid { guid: String },
-    #[error("ibKubernetesEnabled is set, but ib-kubernetes has not marked function {function} as configured")]
-    NotMarkedConfigured { function: PciAddress },
     #[error("ibKubernetesEnabled is set, but virtual function {function} has no GUID")]
     NoManagedGuid { function: PciAddress },
-    #[error("IPAM type dhcp does not work on InfiniBand")]
-    Dhcp,
     #[error("the configuration has no prevResult")]
     NoPreviousResult,
 

@@ -9,6 +9,7 @@ impl Error {
         let with_text = |code, what: &str, remedy: &str| Fault::new(code, what, self.to_string(), remedy);
         match self {
             Self::Reported(fault) => fault.clone(),
+            Self::Config(error) => error.fault(),
             Self::Kernel(error) => error.fault(),
             Self::Channel { source } => source.fault(),
             Self::NotReady { source } => source.fault(),
@@ -35,34 +36,12 @@ impl Error {
             Self::Stdin { .. } | Self::Stdout { .. } => {
                 with_text(FaultCode::Journal, "CNI call", "fix the runtime or the plugin that made the call")
             }
-            Self::InvalidJson { .. } => {
-                with_text(FaultCode::Undecodable, "network configuration", "fix the JSON syntax")
-            }
-            Self::Field { .. } | Self::NetworkName { .. } => {
-                with_text(FaultCode::InvalidConfig, "network configuration", "correct the field")
-            }
             Self::NoPreviousResult => with_text(
                 FaultCode::InvalidConfig,
                 "network configuration",
                 "chain the plugin after the one that creates the interface, with its result as prevResult",
             ),
-            Self::NoMaster => with_text(
-                FaultCode::InvalidConfig,
-                "network configuration",
-                "set `master` to an IPoIB interface of the node",
-            ),
-            Self::NoDeviceId => with_text(
-                FaultCode::InvalidConfig,
-                "network configuration",
-                "set the annotation k8s.v1.cni.cncf.io/resourceName of the \
-                 NetworkAttachmentDefinition, and request that resource in the pod",
-            ),
-            Self::InvalidGuid { .. } => with_text(
-                FaultCode::InvalidConfig,
-                "network configuration",
-                "use eight hexadecimal bytes separated by colons, not all zero",
-            ),
-            Self::NotMarkedConfigured { .. } | Self::NoManagedGuid { .. } => with_text(
+            Self::NoManagedGuid { .. } => with_text(
                 FaultCode::InvalidConfig,
                 "pod's InfiniBand network",
                 "check that ib-kubernetes, or Ferroband in its place, is running; retried automatically",
@@ -110,12 +89,7 @@ impl Error {
             Self::AmbiguousDevice { .. } => {
                 with_text(FaultCode::InvalidConfig, "network configuration", "set `deviceID`")
             }
-            Self::Dhcp => with_text(
-                FaultCode::InvalidConfig,
-                "network configuration",
-                "use another IPAM plugin, for example whereabouts",
-            ),
-            Self::IncompatibleVersion { .. } | Self::CommandNeedsVersion { .. } => with_text(
+            Self::CommandNeedsVersion { .. } => with_text(
                 FaultCode::IncompatibleVersion,
                 "incompatible CNI versions",
                 &format!("supported versions: {}", CniVersion::supported_list()),

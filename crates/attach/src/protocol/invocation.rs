@@ -1,8 +1,8 @@
 //! The CNI process protocol: environment variables and standard input in, JSON on standard output out.
 
-use crate::protocol::config::is_identifier;
 use crate::protocol::result::pretty;
 use crate::protocol::{CniVersion, Error, PluginConfig};
+use ferroband_config::is_identifier;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;

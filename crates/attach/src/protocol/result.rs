@@ -3,6 +3,7 @@
 //! Internally only the newest format is used; [`CniResult::read`] and [`CniResult::write`] convert.
 
 use crate::protocol::{CniVersion, Error};
+use ferroband_config::ConfigError;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
@@ -79,7 +80,7 @@ impl CniResult {
         let version = match value.get("cniVersion").and_then(Value::as_str) {
             None | Some("") => assumed,
             Some(text) => {
-                let unknown = || Error::IncompatibleVersion { version: text.to_owned() };
+                let unknown = || ConfigError::IncompatibleVersion { version: text.to_owned() };
                 CniVersion::parse(text).ok_or_else(unknown)?
             }
         };
@@ -158,6 +159,20 @@ fn maybe_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D
     match Option::<String>::deserialize(from)?.as_deref() {
         None | Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Convert a plugin's result to the next plugin's `prevResult`. A result that already has the CNI version of
+/// the configuration list is returned unchanged.
+pub fn to_prev_result(result: &Value, version: CniVersion) -> Result<Value, Error> {
+    match result.get("cniVersion").and_then(Value::as_str) {
+        Some(text) if text == version.as_str() => Ok(result.clone()),
+        None | Some("") if result.is_object() => {
+            let mut result = result.clone();
+            result["cniVersion"] = json!(version.as_str());
+            Ok(result)
+        }
+        _ => CniResult::read(result, version)?.write(version),
     }
 }
 

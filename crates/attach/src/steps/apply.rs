@@ -2,8 +2,8 @@
 
 use crate::ipc::message::{DaemonRequest, PortMember};
 use crate::ipc::node_client::NodeClient;
-use crate::ipc::plan::{CoordinatorStep, IpoibStep, PlanStep, StepKind, VfStep};
-use crate::protocol::result::ResultInterface;
+use crate::ipc::plan::{PlanStep, StepKind};
+use crate::protocol::result::{ResultInterface, to_prev_result};
 use crate::protocol::{CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, args, invocation};
 use crate::state::journal::{InterfaceIdentity, Journal, JournalEntry, StepState};
 use crate::state::{Lock, device_info};
@@ -11,7 +11,8 @@ use crate::steps::coordinator::{self, CoordinatorSetup};
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::undo::{AttachmentTeardown, finish_cleanup};
 use crate::steps::vf::{self, AttachedVf, VfOwner, VfSetup};
-use crate::steps::{chain, default_route, ipoib, rdma};
+use crate::steps::{default_route, ipoib, rdma};
+use ferroband_config::{CoordinatorConfig, IbSriovConfig, IpoibConfig};
 use ferroband_kernel::{Netns, RouteSocket};
 use serde_json::json;
 use std::cell::RefCell;
@@ -199,20 +200,19 @@ impl<'a> AddOperation<'a> {
         let entry = self.entry(position);
         let (attachment, planned) = (&entry.attachment, &entry.attachment.steps[step]);
         let version = attachment.version()?;
-        let previous =
-            entry.result.as_ref().map(|result| chain::to_prev_result(result, version)).transpose()?;
-        let stdin = chain::build_stdin(attachment, planned, previous.as_ref());
+        let previous = entry.result.as_ref().map(|result| to_prev_result(result, version)).transpose()?;
+        let stdin = attachment.stdin(planned, previous.as_ref());
         let result = delegate::add(planned.plugin(), &self.plugin_env(position), &stdin)?;
         (self.context.fail_point)(FailPoint::PluginExecuted);
         // Parse the result now, so that an invalid one fails here and not at the end.
         CniResult::read(&result, version)?;
-        self.journal.entries[position].result = Some(chain::to_prev_result(&result, version)?);
+        self.journal.entries[position].result = Some(to_prev_result(&result, version)?);
         Ok(())
     }
 
     /// Create an IPoIB child in the host namespace and move it into the sandbox. The journal records the
     /// temporary name before the creation, and the link kind and hardware address before the move.
-    fn create_ipoib(&mut self, position: usize, step: usize, child: &IpoibStep) -> Result<(), Error> {
+    fn create_ipoib(&mut self, position: usize, step: usize, child: &IpoibConfig) -> Result<(), Error> {
         let temporary = ipoib::temporary_name(&self.journal.id().file_stem(), position);
         let record = &mut self.journal.entries[position].steps[step];
         record.state = StepState::Intended;
@@ -241,7 +241,7 @@ impl<'a> AddOperation<'a> {
     }
 
     /// Attach a virtual function. Returns whether it has an interface.
-    fn attach_vf(&mut self, position: usize, step: usize, vf: &VfStep) -> Result<bool, Error> {
+    fn attach_vf(&mut self, position: usize, step: usize, vf: &IbSriovConfig) -> Result<bool, Error> {
         self.journal.entries[position].steps[step].state = StepState::Intended;
         self.save()?;
         let ifname = self.entry(position).attachment.ifname.clone();
@@ -273,7 +273,7 @@ impl<'a> AddOperation<'a> {
         &mut self,
         position: usize,
         step: usize,
-        config: &CoordinatorStep,
+        config: &CoordinatorConfig,
     ) -> Result<(), Error> {
         let ifname = self.entry(position).attachment.ifname.clone();
         let veth = self

@@ -1,7 +1,6 @@
 //! Running foreign CNI binaries.
 
 use crate::ipc::plan::PlanStep;
-use crate::protocol::config::ConfigFields;
 use crate::protocol::{CniCommand, Error, PluginType};
 use crate::state::Lock;
 use nix::errno::Errno;
@@ -92,7 +91,7 @@ pub fn find_plugin(plugin: &str, path: &str) -> Result<PathBuf, Error> {
 pub fn find_step_plugins(step: &PlanStep, path: &str) -> Result<(), Error> {
     let plugin = step.plugin();
     find_plugin(plugin, path)?;
-    let ipam = ConfigFields(&step.config).ipam_type().ok().flatten();
+    let ipam = step.interface().ok().and_then(|interface| interface.ipam_plugin);
     match ipam.filter(|ipam| PluginType::is_daemon_ipam(Some(ipam)) && find_plugin(ipam, path).is_err()) {
         Some(alias) => {
             Err(Error::NoAlias { plugin: plugin.to_owned(), alias: alias.to_owned(), path: path.to_owned() })

@@ -14,7 +14,7 @@
 
 use crate::ipc::message::{DaemonReply, DaemonRequest};
 use crate::ipc::node_client::NodeClient;
-use crate::protocol::{CniContext, Error, FailPoint};
+use crate::protocol::{CniContext, ConfigError, Error, FailPoint};
 use crate::state::Lock;
 use ferroband_kernel::{Hardware, Netns, Root};
 use ferroband_model::{Fault, PciAddress};
@@ -94,7 +94,7 @@ impl DeviceOp {
         stdin: OwnedFd,
     ) -> Result<(), Error> {
         let operation: Self =
-            serde_json::from_str(operation).map_err(|source| Error::InvalidJson { source })?;
+            serde_json::from_str(operation).map_err(|source| ConfigError::InvalidJson { source })?;
         operation.perform(root, hardware, Netns::from_fd(stdin).ok().as_ref())
     }
 

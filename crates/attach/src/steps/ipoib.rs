@@ -5,43 +5,22 @@
 //! pod:                                             └▶ found by name, renamed to net1, MTU, up
 //! ```
 
-use crate::ipc::plan::IpoibStep;
-use crate::protocol::config::ConfigFields;
 use crate::protocol::result::ResultInterface;
 use crate::protocol::{CniContext, CniResult, Error, FailPoint};
 use crate::state::journal::InterfaceIdentity;
+use ferroband_config::{InterfaceConfig, IpoibConfig};
 use ferroband_kernel::{IpoibChild, Link, Netns, RouteSocket};
-use ferroband_model::{PKey, PKeyBase};
 use serde_json::{Map, Value};
 use std::fs;
 
 /// Fail if the parent does not exist or is not IPoIB, or if IPAM is `dhcp`. Nothing is created yet.
 pub(crate) fn preflight(
     context: &CniContext<'_>,
-    child: &IpoibStep,
+    child: &IpoibConfig,
     config: &Map<String, Value>,
 ) -> Result<(), Error> {
     context.host.ipoib_parent(&child.parent)?;
-    if ConfigFields(config).ipam_type()? == Some("dhcp") {
-        return Err(Error::Dhcp);
-    }
-    Ok(())
-}
-
-/// Parse the keys `master`, `mtu` and `pkey`. Fails without a `master`.
-pub(crate) fn parse_config(fields: ConfigFields<'_>) -> Result<IpoibStep, Error> {
-    let parent = fields.text("master")?.filter(|parent| !parent.is_empty()).ok_or(Error::NoMaster)?;
-    let mtu = fields.integer("mtu")?.filter(|mtu| *mtu > 0);
-    let wrong = |_| Error::Field { field: "mtu".to_owned(), expected: "a valid MTU" };
-    let mtu = mtu.map(u32::try_from).transpose().map_err(wrong)?;
-    Ok(IpoibStep { parent: parent.to_owned(), mtu, pkey: parse_pkey(fields)? })
-}
-
-/// The P_Key of a configuration. A child in the default partition must leave it unset and inherit it from the parent.
-fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKey>, Error> {
-    let key = PKeyBase::from_value(fields.get("pkey").unwrap_or(&Value::Null));
-    let wrong = |_| Error::Field { field: "pkey".to_owned(), expected: PKeyBase::EXPECTED };
-    Ok(key.map_err(wrong)?.map(PKeyBase::full))
+    Ok(InterfaceConfig::parse(config)?.refuse_dhcp()?)
 }
 
 /// Temporary name of a child until it is in the pod, derived from the file stem of the attachment ID and the
@@ -65,7 +44,7 @@ pub(crate) fn temporary_prefix(stem: &str) -> String {
 /// Create a child in the host namespace and return its identity.
 pub(crate) fn create(
     context: &CniContext<'_>,
-    child: &IpoibStep,
+    child: &IpoibConfig,
     temporary: &str,
 ) -> Result<InterfaceIdentity, Error> {
     let parent = context.host.ipoib_parent(&child.parent)?;
@@ -87,7 +66,7 @@ pub(crate) fn move_to_pod(
     context: &CniContext<'_>,
     netns: &Netns,
     pod_netlink: &mut RouteSocket,
-    child: &IpoibStep,
+    child: &IpoibConfig,
     temporary: &str,
     ifname: &str,
 ) -> Result<Link, Error> {
@@ -141,7 +120,7 @@ pub(crate) fn build_result(
         sandbox: sandbox.to_owned(),
         ..ResultInterface::default()
     };
-    let dns = ConfigFields(config).object("dns")?.map(|dns| dns.0.clone()).unwrap_or_default();
+    let dns = InterfaceConfig::parse(config)?.dns()?;
     Ok(CniResult { interfaces: vec![interface], dns, ..CniResult::default() })
 }
 
@@ -213,52 +192,6 @@ pub(crate) fn find_link(route: &mut RouteSocket, name: &str, place: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    fn step(config: Value) -> Result<IpoibStep, Error> {
-        parse_config(ConfigFields(config.as_object().unwrap()))
-    }
-
-    // Case: cni 17
-    #[test]
-    fn master_is_required() {
-        for config in [json!({}), json!({"master": ""}), json!({"master": null})] {
-            assert!(matches!(step(config), Err(Error::NoMaster)));
-        }
-        assert_eq!(step(json!({"master": "ib0"})).unwrap().parent, "ib0");
-    }
-
-    // Case: cni 22
-    #[test]
-    fn only_a_positive_mtu_is_set() {
-        let mtu = |mtu: Value| step(json!({"master": "ib0", "mtu": mtu})).map(|step| step.mtu);
-        assert_eq!(mtu(json!(1496)).unwrap(), Some(1496));
-        for unset in [json!(0), json!(-5), json!(null)] {
-            assert_eq!(mtu(unset).unwrap(), None);
-        }
-        assert!(matches!(mtu(json!(1u64 << 40)), Err(Error::Field { .. })));
-    }
-
-    #[test]
-    fn only_a_pkey_that_users_may_assign_is_accepted() {
-        let pkey = |pkey: Value| step(json!({"master": "ib0", "pkey": pkey})).map(|step| step.pkey);
-        for key in [json!(1000), json!("0x3e8"), json!(33768), json!("0x83e8")] {
-            assert_eq!(pkey(key).unwrap().map(PKey::value), Some(0x83e8));
-        }
-        assert_eq!(pkey(json!("")).unwrap(), None);
-        for wrong in [
-            json!(0),
-            json!("0x0"),
-            json!("0x8000"),
-            json!("0x7fff"),
-            json!("0xffff"),
-            json!(32767),
-            json!(true),
-        ] {
-            let error = pkey(wrong.clone()).expect_err(&wrong.to_string());
-            assert!(error.to_string().contains("0x0001 to 0x7ffe"), "{error}");
-        }
-    }
 
     #[test]
     fn temporary_names_are_valid_unique_and_stable() {

@@ -1,7 +1,6 @@
 //! The steps of a plan: how each plugin's part of an attachment is applied, checked and undone.
 
 pub(crate) mod apply;
-pub mod chain;
 pub(crate) mod coordinator;
 pub(crate) mod default_route;
 pub mod delegate;

@@ -2,7 +2,7 @@
 
 use crate::ipc::node_client::{self, NodeClient};
 use crate::ipc::plan::StepKind;
-use crate::protocol::config::ConfigFields;
+use crate::protocol::result::to_prev_result;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, FailPoint, Invocation, args};
 use crate::state::journal::{Journal, JournalEntry, StepState};
 use crate::state::pending_release::PendingRelease;
@@ -11,7 +11,7 @@ use crate::state::{Lock, device_info};
 use crate::steps::apply::ipam_stdin;
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::VfTeardown;
-use crate::steps::{chain, coordinator, ipoib, rdma};
+use crate::steps::{coordinator, ipoib, rdma};
 use ferroband_kernel::Netns;
 use std::cell::RefCell;
 
@@ -89,7 +89,7 @@ impl AttachmentTeardown<'_> {
         if !record.ipam.is_open() || record.state.is_open() {
             return Ok(());
         }
-        if let Some(plugin) = ConfigFields(&entry.attachment.steps[step].config).ipam_type()? {
+        if let Some(plugin) = entry.attachment.steps[step].interface()?.ipam_plugin {
             let stdin = ipam_stdin(entry, step, journal.plugin_type.is_meta(), self.call);
             delegate::run(plugin, CniCommand::Del, &self.plugin_env(journal, entry), &stdin)?;
             (self.context.fail_point)(FailPoint::PluginExecuted);
@@ -103,8 +103,8 @@ impl AttachmentTeardown<'_> {
         let version = entry.attachment.version()?;
         // Since 0.4.0 DEL gets the result of the whole chain, if there is one.
         let result = entry.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
-        let previous = result.map(|result| chain::to_prev_result(result, version)).transpose()?;
-        let stdin = chain::build_stdin(&entry.attachment, planned, previous.as_ref());
+        let previous = result.map(|result| to_prev_result(result, version)).transpose()?;
+        let stdin = entry.attachment.stdin(planned, previous.as_ref());
         delegate::run(planned.plugin(), CniCommand::Del, &self.plugin_env(journal, entry), &stdin)?;
         (self.context.fail_point)(FailPoint::PluginExecuted);
         Ok(())

@@ -3,7 +3,7 @@
 use crate::fixture::{AttachFixture, PodNetnsFixture, host_ip, link_names, wait_until};
 use crate::meta_plugin::assigned_addresses;
 use crate::scripted_daemon::{ScriptedDaemon, ScriptedDaemonState};
-use ferroband_attach::{Error, PluginType};
+use ferroband_attach::{ConfigError, Error, PluginType};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -85,7 +85,7 @@ fn add_and_check_fail_without_a_master_and_del_succeeds() {
     let config = json!({"cniVersion": "1.0.0", "name": "n", "type": "ipoib"});
     for command in ["ADD", "CHECK"] {
         let error = run(&fixture, command, &pod, &config).unwrap_err();
-        assert!(matches!(error, Error::NoMaster), "{command}: {error}");
+        assert!(matches!(error, Error::Config(ConfigError::NoMaster)), "{command}: {error}");
     }
     run(&fixture, "DEL", &pod, &config).unwrap();
     fixture.assert_clean();
@@ -183,7 +183,7 @@ fn add_fails_cleanly_when_the_child_cannot_be_moved() {
 fn dhcp_is_rejected_before_anything_is_created() {
     let (fixture, pod) = (AttachFixture::new(), PodNetnsFixture::new());
     let dhcp = config("1.0.0", json!({"ipam": {"type": "dhcp"}}));
-    assert!(matches!(run(&fixture, "ADD", &pod, &dhcp), Err(Error::Dhcp)));
+    assert!(matches!(run(&fixture, "ADD", &pod, &dhcp), Err(Error::Config(ConfigError::Dhcp))));
     fixture.assert_clean();
     run(&fixture, "ADD", &pod, &config("1.0.0", json!({}))).unwrap();
     run(&fixture, "DEL", &pod, &dhcp).unwrap();

@@ -3,10 +3,9 @@
 use crate::fixture::{AttachFixture, PodNetnsFixture, host_ip, wait_until};
 use crate::scripted_daemon::{ScriptedDaemon, ScriptedDaemonState};
 use ferroband_attach::message::DaemonRequest;
-use ferroband_attach::plan::{
-    AssignedAddresses, AssignedIp, AssignedRoute, Attachment, IpoibStep, PlanStep, StepKind,
-};
+use ferroband_attach::plan::{AssignedAddresses, AssignedIp, AssignedRoute, Attachment, PlanStep, StepKind};
 use ferroband_attach::{CniContext, Error, PluginType};
+use ferroband_config::IpoibConfig;
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::path::Path;
@@ -40,7 +39,7 @@ pub fn foreign_attachment(
 }
 
 pub fn ipoib_attachment(ifname: &str) -> Attachment {
-    let child = IpoibStep { parent: "ib0".into(), mtu: Some(1400), pkey: None };
+    let child = IpoibConfig { parent: "ib0".into(), mtu: Some(1400), ..IpoibConfig::default() };
     let config =
         json!({"type": "ipoib", "master": "ib0", "ipam": {"type": "whereabouts"}, "dns": {"domain": "d"}});
     Attachment {

@@ -5,8 +5,8 @@
 
 use super::finding::DoctorFinding;
 use crate::status::ClusterObjects;
-use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
-use ferroband_model::config_object::get_key;
+use ferroband_api::cncf::NetworkAttachmentDefinition;
+use ferroband_config::{InterfaceConfig, plugin_name};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -45,10 +45,10 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
 
 /// Returns the plugins of the network that execute an alias, each with the alias.
 fn needed_aliases(definition: &NetworkAttachmentDefinition) -> Vec<(String, &'static str)> {
-    let plugins = NetworkConfig::from_definition(definition).map(|config| config.plugins).unwrap_or_default();
+    let plugins = definition.network_config().map(|config| config.plugins).unwrap_or_default();
     let needed = |plugin: &serde_json::Map<String, Value>| {
-        let kind = get_key(plugin, "type")?.as_str()?;
-        let ipam = get_key(get_key(plugin, "ipam")?.as_object()?, "type")?.as_str()?;
+        let kind = plugin_name(plugin);
+        let ipam = InterfaceConfig::parse(plugin).ok()?.ipam_plugin?;
         let alias = IPAM_ALIASES.into_iter().find(|alias| *alias == ipam)?;
         (!OWN_PLUGINS.contains(&kind)).then(|| (kind.to_owned(), alias))
     };

@@ -124,7 +124,7 @@ fn network_config(objects: &ClusterObjects, network: &str) -> Option<NetworkConf
     let definition = objects.networks.iter().find(|definition| {
         network == format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any())
     })?;
-    NetworkConfig::from_definition(definition).ok()
+    definition.network_config().ok()
 }
 
 /// The port GUID in the last eight bytes of an IPoIB link-layer address (RFC 4391, 9.1.1).

@@ -15,7 +15,8 @@ use ferroband_api::{
     annotation::RESOURCE_NAME,
     spiderpool::{SpiderMultusConfig, SpiderMultusConfigSpec},
 };
-use ferroband_model::{ConfigObject, ResourceName, config_object::get_key};
+use ferroband_config::plugin_name;
+use ferroband_model::{ConfigObject, ResourceName};
 use kube::{Resource, ResourceExt};
 pub use section::SpiderSection;
 use section::{coordinator_plugin, main_plugin, tuning_plugin};
@@ -207,7 +208,7 @@ const MAC_PREFIX_HAS_NO_EFFECT: &str = "podMACPrefix has no effect on this netwo
 
 pub fn plugin_type(raw: &RawValue) -> Option<String> {
     let ConfigObject(plugin) = serde_json::from_str(raw.get()).ok()?;
-    Some(get_key(&plugin, "type")?.as_str()?.to_owned()).filter(|kind| !kind.is_empty())
+    Some(plugin_name(&plugin).to_owned()).filter(|kind| !kind.is_empty())
 }
 
 #[cfg(test)]

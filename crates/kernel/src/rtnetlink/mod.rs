@@ -36,11 +36,12 @@ mod vf_tests;
 
 pub use create::{LinkKind, NewLink, Vxlan};
 pub use events::{LinkEvent, LinkEventSocket};
+pub use ferroband_model::VfLinkState;
 pub use link::{IpoibInfo, Link, LinkStats};
 pub use route_entry::RouteEntry;
 pub use route_spec::{MainRoute, RouteSpec};
 pub use rule::RoutingRule;
-pub use vf::{GuidKind, VfInfo, VfLinkState};
+pub use vf::{GuidKind, VfInfo};
 
 use crate::netlink::{NetlinkError, NetlinkFamily, NetlinkSocket};
 use crate::{Error, Netns};

@@ -3,7 +3,7 @@
 use super::RouteSocket;
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
-use ferroband_model::Guid;
+use ferroband_model::{Guid, VfLinkState};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -46,44 +46,6 @@ impl VfInfo {
     /// Creates a virtual function whose settings are all `None`.
     pub const fn new(index: u32) -> Self {
         Self { index, link_state: None, node_guid: None, port_guid: None, mac: None }
-    }
-}
-
-/// Link state of a virtual function: IFLA_VF_LINK_STATE_* of linux/if_link.h.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VfLinkState {
-    /// 0: follows the physical port.
-    #[default]
-    Auto,
-    /// 1: up, independent of the physical port.
-    Enable,
-    /// 2: down.
-    Disable,
-}
-
-impl VfLinkState {
-    /// Value in netlink messages.
-    pub const fn number(self) -> u32 {
-        match self {
-            Self::Auto => 0,
-            Self::Enable => 1,
-            Self::Disable => 2,
-        }
-    }
-
-    fn from_number(number: u32) -> Option<Self> {
-        [Self::Auto, Self::Enable, Self::Disable].into_iter().find(|state| state.number() == number)
-    }
-}
-
-impl fmt::Display for VfLinkState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Enable => "enable",
-            Self::Disable => "disable",
-        })
     }
 }
 

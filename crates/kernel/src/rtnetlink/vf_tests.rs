@@ -1,6 +1,7 @@
 //! Tests of virtual function messages against linux/if_link.h.
 
-use super::vf::{GuidKind, VfInfo, VfLinkState, decode, guid_attribute, set_vf_message};
+use super::VfLinkState;
+use super::vf::{GuidKind, VfInfo, decode, guid_attribute, set_vf_message};
 use crate::netlink::{RawMessage, attr};
 use ferroband_model::Guid;
 

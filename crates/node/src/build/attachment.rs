@@ -8,8 +8,9 @@ use crate::{
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::{
     CniVersion, device_info,
-    plan::{Attachment, AttachmentDevice, PlanStep, StepKind, VfStep},
+    plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
 };
+use ferroband_config::{ConfigError, IbSriovConfig};
 use ferroband_model::{
     Fault, FaultCode,
     config_object::{get_key, remove_key},
@@ -130,7 +131,7 @@ fn parse_version(network: &str, config: &NetworkConfig) -> Result<String, Fault>
     match CniVersion::parse(version_text) {
         Some(version) => Ok(version.to_string()),
         None => {
-            let error = ferroband_attach::Error::IncompatibleVersion { version: version_text.clone() };
+            let error = ConfigError::IncompatibleVersion { version: version_text.clone() };
             Err(fault_in_network(network, error.fault()))
         }
     }
@@ -161,14 +162,14 @@ pub fn build_steps(
     Ok(steps)
 }
 
-fn find_vf_step(steps: &mut [PlanStep]) -> Option<&mut VfStep> {
+fn find_vf_step(steps: &mut [PlanStep]) -> Option<&mut IbSriovConfig> {
     steps.iter_mut().find_map(|step| match &mut step.kind {
         StepKind::IbSriov { vf, .. } => Some(vf),
         _ => None,
     })
 }
 
-fn is_device_of(device: Option<&str>, vf: &VfStep) -> bool {
+fn is_device_of(device: Option<&str>, vf: &IbSriovConfig) -> bool {
     device.is_none_or(|device| device.parse() == Ok(vf.device))
 }
 

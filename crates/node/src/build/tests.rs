@@ -12,7 +12,8 @@ use crate::{
 };
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
-use ferroband_attach::plan::{Attachment, DefaultRoute, IpoibStep, StepKind};
+use ferroband_attach::plan::{Attachment, DefaultRoute, StepKind};
+use ferroband_config::IpoibConfig;
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Value, json};
 use std::{collections::HashMap, fs, sync::Arc};
@@ -99,7 +100,7 @@ fn pod_with_default_and_ipoib_network_is_planned() {
     assert!(default.steps.iter().all(|step| step.kind == StepKind::Foreign));
     assert_eq!((ib.network.as_str(), ib.name.as_str()), ("default/jarvice-ipoib", "jarvice-ipoib"));
     assert_eq!((ib.ifname.as_str(), ib.cni_version.as_str(), ib.default), ("net1", "0.3.1", false));
-    let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
+    let child = IpoibConfig { parent: "ib0".into(), ..IpoibConfig::default() };
     assert_eq!(ib.steps[0].kind, StepKind::Ipoib { child, daemon_ipam: true });
     let [ip_request] = planned.ip_requests.as_slice() else { panic!() };
     assert_eq!((ip_request.attachment, ip_request.network.as_str()), (1, "default/jarvice-ipoib"));
@@ -405,7 +406,7 @@ fn foreign_ipam_gets_no_addresses_from_us() {
     for ipam in [json!({"type": "host-local"}), json!({}), Value::Null] {
         let config = json!({"type": "ipoib", "master": "ib0", "mtu": 2000, "ipam": ipam});
         let planned = plan("a", &[("a", config)], json!({})).unwrap();
-        let child = IpoibStep { parent: "ib0".into(), mtu: Some(2000), pkey: None };
+        let child = IpoibConfig { parent: "ib0".into(), mtu: Some(2000), ..IpoibConfig::default() };
         assert_eq!(planned.plan.attachments[1].steps[0].kind, StepKind::Ipoib { child, daemon_ipam: false });
         assert!(planned.ip_requests.is_empty());
     }

@@ -1,7 +1,7 @@
 //! Cluster-wide settings for network selection.
 
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
-use ferroband_attach::{ConfigFields, PlainPods};
+use ferroband_config::{PlainPods, WrapperConfig};
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
@@ -55,28 +55,15 @@ impl NetworkAccessPolicy {
     /// it.
     pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
         let none = Map::new();
-        let fields = ConfigFields(config.as_object().unwrap_or(&none));
-        let wrong = |e: ferroband_attach::Error| e.fault();
+        let config = WrapperConfig::parse(config.as_object().unwrap_or(&none)).map_err(|e| e.fault())?;
         let mut policy = self.clone();
-        let texts = |key: &str| -> Result<Option<Vec<String>>, Fault> {
-            let list = fields.list(key).map_err(wrong)?;
-            Ok(list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect()))
-        };
-        if let Some(namespace) =
-            fields.text("multusNamespace").map_err(wrong)?.filter(|name| !name.is_empty())
-        {
-            policy.namespace = namespace.to_owned();
+        policy.namespace = config.multus_namespace.unwrap_or(policy.namespace);
+        if config.namespace_isolation && policy.isolation.is_none() {
+            let global = split_list(&config.global_namespaces);
+            policy.isolation = Some(global.unwrap_or_else(default_global_namespaces));
         }
-        if fields.flag("namespaceIsolation").map_err(wrong)? && policy.isolation.is_none() {
-            let global = fields.text("globalNamespaces").map_err(wrong)?.unwrap_or_default();
-            policy.isolation = Some(split_list(global).unwrap_or_else(default_global_namespaces));
-        }
-        if let Some(networks) = texts("defaultNetworks")? {
-            policy.default_networks = networks;
-        }
-        if let Some(namespaces) = texts("systemNamespaces")? {
-            policy.system_namespaces = namespaces;
-        }
+        policy.default_networks = config.default_networks.unwrap_or(policy.default_networks);
+        policy.system_namespaces = config.system_namespaces.unwrap_or(policy.system_namespaces);
         Ok(policy)
     }
 

@@ -45,7 +45,7 @@ impl ResolvedNetwork {
         folders: &[PathBuf],
     ) -> Result<Self, Fault> {
         let config = match definition.config() {
-            Some(_) => NetworkConfig::from_definition(definition).map_err(|e| e.fault())?,
+            Some(_) => definition.network_config().map_err(|e| e.fault())?,
             None => Self::find_in_files(&selection, folders)?,
         };
         let resource = definition.resource_name().map(str::to_owned);

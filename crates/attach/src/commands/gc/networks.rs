@@ -1,10 +1,9 @@
 //! The networks whose plugins are called with GC, and the valid attachments of each.
 
 use crate::ipc::plan::{Attachment, StepKind};
-use crate::protocol::config::ConfigFields;
 use crate::protocol::{CniVersion, PluginType};
 use crate::state::journal::Journal;
-use crate::steps::chain;
+use ferroband_config::remove_pod_values;
 use serde_json::{Value, json};
 
 /// Networks found in the journals and Multus files of this node.
@@ -78,15 +77,11 @@ pub(super) fn plugin_calls(network: &Attachment) -> Vec<(String, Vec<u8>)> {
             StepKind::Foreign => step.plugin(),
             StepKind::Rdma { .. } | StepKind::Coordinator(_) => return None,
             _ if step.kind.uses_daemon_ipam() => return None,
-            StepKind::Ipoib { .. } | StepKind::IbSriov { .. } => {
-                ConfigFields(&step.config).ipam_type().ok().flatten()?
-            }
+            StepKind::Ipoib { .. } | StepKind::IbSriov { .. } => step.interface().ok()?.ipam_plugin?,
         };
-        // Remove the keys that the daemon or the runtime added for a single pod.
         let mut step = step.clone();
-        step.config.retain(|key, _| !["runtimeConfig", "deviceID", "pciBusID"].contains(&key.as_str()));
-        (!PluginType::is_daemon_ipam(Some(plugin)))
-            .then(|| (plugin.to_owned(), chain::build_stdin(network, &step, None)))
+        remove_pod_values(&mut step.config);
+        (!PluginType::is_daemon_ipam(Some(plugin))).then(|| (plugin.to_owned(), network.stdin(&step, None)))
     };
     network.steps.iter().filter_map(call).collect()
 }
@@ -104,7 +99,7 @@ mod tests {
 
     fn network(name: &str, ifname: &str, default: bool, version: &str) -> Attachment {
         let config = json!({"cniVersion": version, "name": name, "type": "x", "deviceID": "d"});
-        chain::parse_foreign(config.as_object().unwrap(), ifname, default).unwrap()
+        Attachment::foreign(config.as_object().unwrap(), ifname, default).unwrap()
     }
 
     // Case: cni 105

@@ -2,8 +2,7 @@
 
 use super::{MULTUS_DIR, MultusAttachment, MultusState, base64};
 use crate::ipc::plan::{Attachment, AttachmentDevice};
-use crate::protocol::config::ConfigFields;
-use crate::steps::chain;
+use ferroband_config::{ConfigFields, set_runtime_config};
 use ferroband_kernel::Root;
 use ferroband_model::config_object::set_key;
 use serde_json::{Map, Value};
@@ -108,14 +107,14 @@ fn build_attachment(
     if ConfigFields(&config).text("cniVersion").ok().flatten().is_none_or(str::is_empty) {
         set_key(&mut config, "cniVersion", version.into());
     }
-    chain::parse_foreign(&config, ifname, default).ok()
+    Attachment::foreign(&config, ifname, default).ok()
 }
 
 fn with_cache(mut attachment: Attachment, path: &Path, entry: &JsonObject) -> MultusAttachment {
     let fields = ConfigFields(entry);
     if let Some(capabilities) = fields.object("capabilityArgs").ok().flatten() {
         for step in &mut attachment.steps {
-            set_key(&mut step.config, "runtimeConfig", Value::Object(capabilities.0.clone()));
+            set_runtime_config(&mut step.config, Value::Object(capabilities.0.clone()));
         }
     }
     let pairs = fields.list("cniArgs").ok().flatten().into_iter().flatten();

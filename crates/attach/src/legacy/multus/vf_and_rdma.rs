@@ -7,10 +7,10 @@
 //!
 //! A file that cannot be parsed counts as absent, as in the upstream plugins.
 
-use crate::protocol::config::ConfigFields;
-use crate::protocol::{CniContext, Error, Invocation};
+use crate::protocol::{AttachmentId, CniContext, ConfigFields, Error, Invocation, PluginType};
 use crate::state::journal::MovedRdmaDevice;
 use crate::state::json_file;
+use crate::steps::rdma;
 use crate::steps::vf::{SavedVfState, VfLease, VfOwner, VfTeardown, lock_function};
 use ferroband_kernel::{Netns, boot_id};
 use ferroband_model::{Guid, PciAddress};
@@ -54,7 +54,7 @@ pub(crate) fn return_rdma_device(
         if let (Some(device), Some(parent)) = (text(fields, "containerRdmaDevName"), text(fields, "deviceID"))
         {
             let moved = MovedRdmaDevice { device, parent };
-            crate::steps::rdma::undo(context, netns, &moved, None)?;
+            rdma::undo(context, netns, &moved, None)?;
         }
     }
     json_file::remove(&path)
@@ -78,12 +78,7 @@ fn vf_lease(
     let rdma = state.object("RdmaNetState").ok().flatten();
     let isolated = state.flag("rdmaIsolation").unwrap_or_default();
     let owner = VfOwner {
-        stem: crate::protocol::AttachmentId::new(
-            crate::protocol::PluginType::IbSriov,
-            &call.container,
-            &call.ifname,
-        )
-        .file_stem(),
+        stem: AttachmentId::new(PluginType::IbSriov, &call.container, &call.ifname).file_stem(),
         container: call.container.clone(),
         ifname: call.ifname.clone(),
         boot: boot_id(context.root)?,
@@ -108,7 +103,7 @@ fn vf_lease(
 }
 
 fn text(fields: ConfigFields<'_>, key: &str) -> Option<String> {
-    fields.text(key).ok().flatten().filter(|text| !text.is_empty()).map(str::to_owned)
+    fields.non_empty(key).ok().flatten().map(str::to_owned)
 }
 
 fn read_object(path: &Path) -> Option<Map<String, Value>> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::CniCommand;
+use crate::protocol::{CniCommand, ConfigError};
 use crate::steps::delegate::PluginError;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ fn plugin(code: u32) -> Error {
 }
 
 fn no_master() -> Error {
-    Error::NoMaster
+    ConfigError::NoMaster.into()
 }
 
 #[test]
@@ -52,14 +52,15 @@ fn network_and_list_keep_the_code_of_the_first_error() {
 #[test]
 fn errors_are_combined_only_if_there_are_several() {
     assert!(Error::combine(Vec::new()).is_ok());
-    assert!(matches!(Error::combine(vec![no_master()]), Err(Error::NoMaster)));
-    let both = Error::combine(vec![no_master(), Error::NoDeviceId]);
+    assert!(matches!(Error::combine(vec![no_master()]), Err(Error::Config(ConfigError::NoMaster))));
+    let both = Error::combine(vec![no_master(), ConfigError::NoDeviceId.into()]);
     assert!(matches!(both, Err(Error::Multiple { errors }) if errors.len() == 2));
 }
 
 #[test]
 fn fault_of_several_errors_names_all_causes() {
-    let fault = Error::Multiple { errors: vec![no_master(), Error::Dhcp.on_network("b")] }.fault();
+    let fault =
+        Error::Multiple { errors: vec![no_master(), Error::from(ConfigError::Dhcp).on_network("b")] }.fault();
     assert_eq!(fault.code, FaultCode::InvalidConfig);
     for text in ["`master` is not set", "network b", "dhcp"] {
         assert!(fault.to_string().contains(text), "{fault}");
@@ -74,4 +75,13 @@ fn only_unusable_state_files_are_damaged_state() {
     let source = std::io::Error::other("EIO");
     assert!(!Error::File { path: path(), doing: "read", source }.is_damaged_state());
     assert!(!Error::Locked { path: path() }.is_damaged_state());
+}
+
+#[test]
+fn rdma_isolation_on_a_shared_node_advises_the_rdma_mode_of_the_pool() {
+    let remedy = Error::SharedRdma.fault().remedy;
+    assert!(
+        remedy.contains("`rdmaMode: exclusive`") && remedy.contains("SriovNetworkPoolConfig"),
+        "{remedy}"
+    );
 }

@@ -1,4 +1,5 @@
 use super::*;
+use ferroband_config::ConfigError;
 use ferroband_model::FaultCode;
 use serde_json::Value;
 
@@ -126,7 +127,7 @@ fn unknown_commands_are_rejected() {
 
 #[test]
 fn errors_are_printed_in_the_specified_format() {
-    let error = Error::NetworkName { name: "my net".into() };
+    let error = Error::from(ConfigError::NetworkName { name: "my net".into() });
     let reply: Value = serde_json::from_str(&error_reply(&error, CniVersion::V0_4_0)).unwrap();
     assert_eq!((&reply["cniVersion"], &reply["code"]), (&json!("0.4.0"), &json!(7)));
     let text = format!("{}; {}", reply["msg"].as_str().unwrap(), reply["details"].as_str().unwrap());

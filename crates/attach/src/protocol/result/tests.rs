@@ -111,7 +111,10 @@ fn a_parse_error_names_the_field() {
     let error = CniResult::read(&value, CniVersion::V1_0_0).unwrap_err();
     assert!(error.to_string().contains("ips[0].address"), "{error}");
     let value = json!({"cniVersion": "9.9.9"});
-    assert!(matches!(CniResult::read(&value, CniVersion::V1_0_0), Err(Error::IncompatibleVersion { .. })));
+    assert!(matches!(
+        CniResult::read(&value, CniVersion::V1_0_0),
+        Err(Error::Config(ConfigError::IncompatibleVersion { .. }))
+    ));
 }
 
 #[test]
@@ -157,4 +160,25 @@ fn interface_has_only_the_fields_of_its_version() {
     let written = |version| result.write(version).unwrap()["interfaces"][0].clone();
     assert_eq!(written(CniVersion::V1_1_0), interface);
     assert_eq!(written(CniVersion::V1_0_0), json!({"name": "net1"}));
+}
+
+#[test]
+fn results_are_converted_only_when_the_version_differs() {
+    let result = json!({"cniVersion": "0.4.0", "ips": [], "custom": true});
+    assert_eq!(to_prev_result(&result, CniVersion::V0_4_0).unwrap(), result);
+    let unversioned = json!({"custom": true});
+    assert_eq!(
+        to_prev_result(&unversioned, CniVersion::V1_0_0).unwrap(),
+        json!({"cniVersion": "1.0.0", "custom": true})
+    );
+    let old = json!({"cniVersion": "0.2.0", "ip4": {"ip": "10.0.0.2/24"}});
+    let new = to_prev_result(&old, CniVersion::V1_0_0).unwrap();
+    assert_eq!(new, json!({"cniVersion": "1.0.0", "ips": [{"address": "10.0.0.2/24"}]}));
+}
+
+#[test]
+fn result_that_is_no_object_is_an_error() {
+    for result in [json!("text"), json!(5), json!(true)] {
+        assert!(to_prev_result(&result, CniVersion::V1_1_0).is_err(), "{result}");
+    }
 }

@@ -1,10 +1,11 @@
 use super::*;
-use crate::ipc::plan::{IpoibStep, PlanStep, StepKind};
+use crate::ipc::plan::{PlanStep, StepKind};
+use ferroband_config::IpoibConfig;
 use serde_json::json;
 
 fn journal() -> Journal {
     let step = |by| PlanStep { config: json!({"type": "t"}).as_object().unwrap().clone(), kind: by };
-    let child = IpoibStep { parent: "ib0".into(), mtu: None, pkey: None };
+    let child = IpoibConfig { parent: "ib0".into(), ..IpoibConfig::default() };
     let mut journal = Journal {
         schema: SCHEMA,
         plugin_type: PluginType::Ferroband,

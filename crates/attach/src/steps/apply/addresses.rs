@@ -3,18 +3,17 @@
 use super::{AddOperation, read_result};
 use crate::ipc::message::{DaemonReply, DaemonRequest};
 use crate::ipc::plan::{AssignedAddresses, StepKind};
-use crate::protocol::config::ConfigFields;
 use crate::protocol::result::{ResultIp, ResultRoute};
 use crate::protocol::{CniResult, CniVersion, Error, FailPoint, Invocation};
 use crate::state::journal::{JournalEntry, StepState};
-use crate::steps::{chain, delegate, interface_addresses};
+use crate::steps::{delegate, interface_addresses};
 use serde_json::{Map, Value};
 
 impl AddOperation<'_> {
     /// Get addresses from the step's foreign IPAM plugin, if it has one, and configure them.
     pub(super) fn delegate_ipam(&mut self, position: usize, step: usize) -> Result<(), Error> {
         let planned = &self.entry(position).attachment.steps[step];
-        let Some(plugin) = ConfigFields(&planned.config).ipam_type()?.map(str::to_owned) else {
+        let Some(plugin) = planned.interface()?.ipam_plugin.map(str::to_owned) else {
             return Ok(());
         };
         delegate::find_plugin(&plugin, &self.call.path)?;
@@ -110,7 +109,7 @@ pub(crate) fn ipam_stdin(
 ) -> Vec<u8> {
     match call {
         Some(call) if !meta => call.config.bytes().to_vec(),
-        _ => chain::build_stdin(&entry.attachment, &entry.attachment.steps[step], None),
+        _ => entry.attachment.stdin(&entry.attachment.steps[step], None),
     }
 }
 

@@ -13,12 +13,10 @@
 //! cluster network, which already has these routes. In both modes every interface but the first has its own routing
 //! table, so that packets sent to its address are answered through it.
 
-mod config;
 mod routing_tables;
 mod setup;
 mod teardown;
 
-pub(crate) use config::parse_config;
 pub(crate) use setup::CoordinatorSetup;
 pub(crate) use teardown::{check, teardown};
 

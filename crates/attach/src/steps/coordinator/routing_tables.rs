@@ -1,8 +1,8 @@
 //! Per-interface routing tables, so that packets sent to an interface's address are answered through it.
 
 use super::{FIRST_TABLE, POD_VETH, RETURN_TABLE};
-use crate::ipc::plan::{CoordinatorMode, CoordinatorStep};
 use crate::protocol::Error;
+use ferroband_config::{CoordinatorConfig, CoordinatorMode};
 use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec, RoutingRule};
 use ferroband_kernel::{Link, RouteSocket};
 use ipnet::IpNet;
@@ -14,7 +14,7 @@ const MAX_TABLES: u32 = 120;
 /// address family has its own primary interface.
 pub(super) fn tune_routes(
     pod_netlink: &mut RouteSocket,
-    step: &CoordinatorStep,
+    step: &CoordinatorConfig,
     link: &Link,
     own: &[IpNet],
     mode: CoordinatorMode,

@@ -4,10 +4,10 @@ use super::{
     FALLBACK_METRIC, FIRST_TABLE, HOST_RULE_PRIORITY, POD_VETH, RETURN_MARK, RETURN_TABLE, host_veth_name,
     routing_tables,
 };
-use crate::ipc::plan::{CoordinatorMode, CoordinatorStep};
 use crate::protocol::{CniContext, Error, FailPoint};
 use crate::state::Lock;
 use crate::steps::ipoib;
+use ferroband_config::{CoordinatorConfig, CoordinatorMode};
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSpec, RoutingRule};
 use ferroband_kernel::{Link, Netns, RouteSocket, netfilter};
 use ipnet::IpNet;
@@ -26,13 +26,13 @@ pub(crate) struct CoordinatorSetup<'a> {
 impl CoordinatorSetup<'_> {
     /// Whether a veth pair has to be created. If so, the caller must record it in the journal before
     /// [`Self::run`].
-    pub(crate) fn needs_veth(&mut self, step: &CoordinatorStep) -> Result<bool, Error> {
+    pub(crate) fn needs_veth(&mut self, step: &CoordinatorConfig) -> Result<bool, Error> {
         let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
         Ok(self.effective_mode(step, has_veth) == CoordinatorMode::Underlay && !has_veth)
     }
 
     /// Apply the step. In mode `Disabled` nothing is changed.
-    pub(crate) fn run(&mut self, step: &CoordinatorStep) -> Result<(), Error> {
+    pub(crate) fn run(&mut self, step: &CoordinatorConfig) -> Result<(), Error> {
         let has_veth = self.pod_netlink.link(POD_VETH)?.is_some();
         let mode = self.effective_mode(step, has_veth);
         if mode == CoordinatorMode::Disabled {
@@ -67,7 +67,7 @@ impl CoordinatorSetup<'_> {
     /// Set the MAC address of an Ethernet interface to the prefix of the configuration and the last four bytes of the
     /// interface's IP address, as Spiderpool does. The address of an InfiniBand interface depends on its port, and
     /// interfaces of type ipvlan have the address of their parent.
-    fn set_mac(&mut self, step: &CoordinatorStep, link: &Link, own: &[IpNet]) -> Result<(), Error> {
+    fn set_mac(&mut self, step: &CoordinatorConfig, link: &Link, own: &[IpNet]) -> Result<(), Error> {
         let is_ethernet = link.address.len() == 6 && link.kind.as_deref() != Some("ipvlan");
         let address = own.iter().find(|own| own.addr().is_ipv4()).or(own.first());
         match (step.mac_prefix, address) {
@@ -79,7 +79,7 @@ impl CoordinatorSetup<'_> {
         }
     }
 
-    fn effective_mode(&self, step: &CoordinatorStep, has_veth: bool) -> CoordinatorMode {
+    fn effective_mode(&self, step: &CoordinatorConfig, has_veth: bool) -> CoordinatorMode {
         match step.mode {
             CoordinatorMode::Auto if self.ifname == "eth0" || has_veth => CoordinatorMode::Underlay,
             CoordinatorMode::Auto => CoordinatorMode::Overlay,
@@ -88,7 +88,7 @@ impl CoordinatorSetup<'_> {
     }
 
     /// Create the veth pair between pod and node, and the routes through it.
-    fn create_veth(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
+    fn create_veth(&mut self, step: &CoordinatorConfig, own: &[IpNet]) -> Result<(), Error> {
         let name = host_veth_name(self.container);
         let temporary = format!("vetp{}", name.trim_start_matches("veth"));
         let mut host_netlink = RouteSocket::open()?;
@@ -130,7 +130,7 @@ impl CoordinatorSetup<'_> {
     /// node's first address of each family.
     fn add_pod_routes(
         &mut self,
-        step: &CoordinatorStep,
+        step: &CoordinatorConfig,
         own: &[IpNet],
         pod_veth: &Link,
         host_veth: &Link,
@@ -186,7 +186,7 @@ impl CoordinatorSetup<'_> {
 
     /// Add the node's routes to the pod's addresses `own`, in a separate routing table, and the policy
     /// routing rule that selects this table.
-    fn add_host_routes(&mut self, step: &CoordinatorStep, own: &[IpNet]) -> Result<(), Error> {
+    fn add_host_routes(&mut self, step: &CoordinatorConfig, own: &[IpNet]) -> Result<(), Error> {
         let mut host_netlink = RouteSocket::open()?;
         let host_veth = ipoib::find_link(&mut host_netlink, &host_veth_name(self.container), "the host")?;
         let pod_veth = ipoib::find_link(self.pod_netlink, POD_VETH, "the sandbox")?;

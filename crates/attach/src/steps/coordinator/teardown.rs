@@ -1,9 +1,9 @@
 //! Removing and checking the routes between pod and node.
 
 use super::{FIRST_TABLE, HOST_RULE_PRIORITY, POD_VETH, RETURN_TABLE};
-use crate::ipc::plan::CoordinatorStep;
 use crate::protocol::{CniContext, Error, FailPoint};
 use crate::state::Lock;
+use ferroband_config::CoordinatorConfig;
 use ferroband_kernel::rtnetlink::RoutingRule;
 use ferroband_kernel::{Netns, RouteSocket, netfilter};
 
@@ -12,7 +12,7 @@ use ferroband_kernel::{Netns, RouteSocket, netfilter};
 pub(crate) fn teardown(
     context: &CniContext<'_>,
     netns: Option<&Netns>,
-    step: &CoordinatorStep,
+    step: &CoordinatorConfig,
     veth: Option<&str>,
 ) -> Result<(), Error> {
     let mut host_netlink = RouteSocket::open()?;

@@ -5,10 +5,10 @@ use super::lease::{self, SavedVfState};
 use super::preflight::{check_usable, is_isolated};
 use super::{ObservedVf, VfLease, VfOwner, VfTeardown};
 use crate::ipc::node_client::NodeClient;
-use crate::ipc::plan::VfStep;
 use crate::protocol::{CniContext, Error, FailPoint};
 use crate::state::Lock;
 use crate::steps::{DeviceOp, ipoib};
+use ferroband_config::IbSriovConfig;
 use ferroband_kernel::rtnetlink::{GuidKind, VfLinkState};
 use ferroband_kernel::{Hardware, Link, Netns, RouteSocket};
 use ferroband_model::Guid;
@@ -33,7 +33,7 @@ pub(crate) struct AttachedVf {
 
 impl VfSetup<'_> {
     /// Attach the function of `vf`. After a failure, [`VfTeardown`] restores it.
-    pub(crate) fn run(mut self, vf: &VfStep) -> Result<AttachedVf, Error> {
+    pub(crate) fn run(mut self, vf: &IbSriovConfig) -> Result<AttachedVf, Error> {
         let hardware = self.context.require_hardware()?;
         let lock = lease::lock_function(self.context.root, vf.device, self.context.timeouts.lock)?;
         self.reclaim(vf, &lock)?;
@@ -69,7 +69,7 @@ impl VfSetup<'_> {
 
     /// Restore the function if its previous owner disappeared without a DEL. Fails if that owner still
     /// exists.
-    fn reclaim(&mut self, vf: &VfStep, lock: &Lock) -> Result<(), Error> {
+    fn reclaim(&mut self, vf: &IbSriovConfig, lock: &Lock) -> Result<(), Error> {
         let Some(lease) = VfLease::load(self.context.root, vf.device)? else { return Ok(()) };
         if lease.owner != self.owner && lease.owner.is_alive(self.context.root)? {
             return Err(Error::FunctionInUse { function: vf.device, container: lease.owner.container });
@@ -82,7 +82,7 @@ impl VfSetup<'_> {
     fn build_lease(
         &self,
         hardware: &dyn Hardware,
-        vf: &VfStep,
+        vf: &IbSriovConfig,
         function: &ObservedVf,
     ) -> Result<VfLease, Error> {
         let vfio_bound = function.is_vfio();
@@ -126,7 +126,7 @@ impl VfSetup<'_> {
     fn apply_settings(
         &self,
         hardware: &dyn Hardware,
-        vf: &VfStep,
+        vf: &IbSriovConfig,
         function: &ObservedVf,
         lease: &VfLease,
     ) -> Result<(), Error> {
@@ -145,7 +145,7 @@ impl VfSetup<'_> {
     }
 
     /// Move the interface into the sandbox under its final name.
-    fn move_interface(&mut self, hardware: &dyn Hardware, vf: &VfStep) -> Result<Link, Error> {
+    fn move_interface(&mut self, hardware: &dyn Hardware, vf: &IbSriovConfig) -> Result<Link, Error> {
         let target = (&mut *self.pod_netlink, &*self.owner.ifname);
         let link = interface::ensure_in_sandbox((self.context, hardware), vf.device, self.netns, target)?;
         if let Some(mtu) = vf.mtu {
@@ -160,7 +160,7 @@ impl VfSetup<'_> {
     fn wait_for_interface(
         &self,
         hardware: &dyn Hardware,
-        vf: &VfStep,
+        vf: &IbSriovConfig,
         netns: Option<&Netns>,
     ) -> Result<Link, Error> {
         match interface::wait_for_interface(self.context, hardware, vf.device, netns)? {

@@ -2,8 +2,8 @@
 
 use super::preflight::is_isolated;
 use super::{ObservedVf, VfLease, interface};
-use crate::ipc::plan::VfStep;
 use crate::protocol::{CniContext, Error};
+use ferroband_config::IbSriovConfig;
 use ferroband_kernel::Netns;
 use ferroband_model::Guid;
 
@@ -11,7 +11,7 @@ use ferroband_model::Guid;
 pub(crate) fn check_attached(
     context: &CniContext<'_>,
     stem: &str,
-    vf: &VfStep,
+    vf: &IbSriovConfig,
     netns: &Netns,
     ifname: &str,
 ) -> Result<(), Error> {

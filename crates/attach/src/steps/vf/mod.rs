@@ -17,18 +17,14 @@
 
 mod attach;
 mod check;
-mod config;
 mod function;
 mod interface;
 mod lease;
 mod preflight;
 mod restore;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use attach::{AttachedVf, VfSetup};
 pub(crate) use check::check_attached;
-pub(crate) use config::parse_config;
 pub(crate) use function::ObservedVf;
 pub(crate) use interface::{find_in_sandbox, reinstall_interface};
 pub(crate) use lease::{SavedVfState, VfLease, VfOwner, lock_function};

@@ -1,9 +1,8 @@
 //! Checks of a virtual function and its settings before an ADD changes anything.
 
 use super::{ObservedVf, VfLease, VfOwner};
-use crate::ipc::plan::VfStep;
-use crate::protocol::config::ConfigFields;
 use crate::protocol::{CniContext, Error};
+use ferroband_config::{IbSriovConfig, InterfaceConfig};
 use ferroband_kernel::{Hardware, NetnsMode};
 use serde_json::{Map, Value};
 
@@ -11,13 +10,11 @@ use serde_json::{Map, Value};
 pub(crate) fn preflight(
     context: &CniContext<'_>,
     owner: &VfOwner,
-    vf: &VfStep,
+    vf: &IbSriovConfig,
     config: &Map<String, Value>,
 ) -> Result<(), Error> {
     let hardware = context.require_hardware()?;
-    if ConfigFields(config).ipam_type()? == Some("dhcp") {
-        return Err(Error::Dhcp);
-    }
+    InterfaceConfig::parse(config)?.refuse_dhcp()?;
     is_isolated(hardware, vf)?;
     let function = ObservedVf::get(hardware, vf.device)?;
     match VfLease::load(context.root, vf.device)?.filter(|lease| lease.owner != *owner) {
@@ -33,7 +30,7 @@ pub(crate) fn preflight(
 
 /// Whether the RDMA device is moved into the pod's namespace. Fails if that is requested but the node's RDMA
 /// mode is shared.
-pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &VfStep) -> Result<bool, Error> {
+pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &IbSriovConfig) -> Result<bool, Error> {
     let exclusive = || Ok::<_, Error>(hardware.rdma_netns_mode()? == NetnsMode::Exclusive);
     match vf.isolation {
         Some(true) if !exclusive()? => Err(Error::SharedRdma),
@@ -43,7 +40,11 @@ pub(super) fn is_isolated(hardware: &dyn Hardware, vf: &VfStep) -> Result<bool, 
 }
 
 /// Fail if the function's driver, link layer or GUID does not fit `vf`.
-pub(super) fn check_usable(hardware: &dyn Hardware, vf: &VfStep, function: &ObservedVf) -> Result<(), Error> {
+pub(super) fn check_usable(
+    hardware: &dyn Hardware,
+    vf: &IbSriovConfig,
+    function: &ObservedVf,
+) -> Result<(), Error> {
     let device = vf.device;
     if vf.vfio && !function.is_vfio() {
         return Err(Error::NotVfio { function: device, driver: function.driver.clone().unwrap_or_default() });

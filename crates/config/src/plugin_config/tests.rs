@@ -33,10 +33,10 @@ fn a_value_of_the_wrong_type_is_an_error() {
     for error in [
         config.fields().integer("mtu").unwrap_err(),
         config.fields().text("master").unwrap_err(),
-        config.fields().ipam_type().unwrap_err(),
+        config.interface().unwrap_err(),
         config.fields().integer("x").unwrap_err(),
     ] {
-        assert!(matches!(error, Error::Field { .. }), "{error}");
+        assert!(matches!(error, ConfigError::Field { .. }), "{error}");
     }
 }
 
@@ -58,7 +58,7 @@ fn the_original_bytes_are_kept() {
 fn invalid_network_names_are_rejected() {
     for name in ["", "my net", "-x", ".x", "a/b", "é"] {
         let config = config(&serde_json::json!({ "name": name }).to_string());
-        assert!(matches!(config.name(), Err(Error::NetworkName { .. })), "{name:?}");
+        assert!(matches!(config.name(), Err(ConfigError::NetworkName { .. })), "{name:?}");
     }
     assert_eq!(config(r#"{"name":"jarvice-ipoib_1.2"}"#).name().unwrap(), "jarvice-ipoib_1.2");
 }
@@ -67,7 +67,7 @@ fn invalid_network_names_are_rejected() {
 fn invalid_json_is_rejected() {
     for text in ["", "{", "[]", "5", "{} x", "{\"a\":\u{1}}"] {
         let parsed = PluginConfig::parse(text.as_bytes().to_vec());
-        assert!(matches!(parsed, Err(Error::InvalidJson { .. })), "{text:?}");
+        assert!(matches!(parsed, Err(ConfigError::InvalidJson { .. })), "{text:?}");
     }
     let deep = "[".repeat(100_000);
     assert!(PluginConfig::parse(deep.into_bytes()).is_err());

@@ -1,18 +1,8 @@
 use super::*;
 use serde_json::json;
 
-fn parse(config: Value) -> Result<NetworkConfig, Error> {
+fn parse(config: Value) -> Result<NetworkConfig, NetworkConfigError> {
     NetworkConfig::parse("ns/nad", &config.to_string(), "nad")
-}
-
-fn definition(config: Option<&str>) -> NetworkAttachmentDefinition {
-    let spec = config.map_or(json!({}), |config| json!({"spec": {"config": config}}));
-    let mut object = json!({
-        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": "nad", "namespace": "ns"},
-    });
-    object.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    serde_json::from_value(object).unwrap()
 }
 
 #[test]
@@ -61,22 +51,17 @@ fn highest_supported_version_is_selected() {
     assert_eq!(version(json!({"type": "x", "cniVersion": ""})), "0.1.0");
 }
 
-#[test]
-fn definition_without_config_is_reported() {
-    for empty in [None, Some(""), Some("  \n")] {
-        assert!(
-            matches!(NetworkConfig::from_definition(&definition(empty)), Err(Error::NoConfig { network }) if network == "ns/nad")
-        );
-    }
-    let config = NetworkConfig::from_definition(&definition(Some(r#"{"type": "ipoib"}"#))).unwrap();
-    assert_eq!(config.name, "nad");
-}
-
 // Case: cni 75
 #[test]
 fn error_names_the_invalid_field() {
-    assert!(matches!(NetworkConfig::parse("ns/nad", "{", "nad"), Err(Error::ConfigJson { .. })));
-    assert!(matches!(NetworkConfig::parse("ns/nad", "[]", "nad"), Err(Error::ConfigJson { .. })));
+    assert!(matches!(
+        NetworkConfig::parse("ns/nad", "{", "nad"),
+        Err(NetworkConfigError::InvalidJson { .. })
+    ));
+    assert!(matches!(
+        NetworkConfig::parse("ns/nad", "[]", "nad"),
+        Err(NetworkConfigError::InvalidJson { .. })
+    ));
     for (config, wrong) in [
         (json!({}), "type"),
         (json!({"type": ""}), "type"),
@@ -89,7 +74,7 @@ fn error_names_the_invalid_field() {
         (json!({"type": "a", "disableCheck": "maybe"}), "disableCheck"),
     ] {
         match parse(config.clone()) {
-            Err(Error::Config { field, network, .. }) => {
+            Err(NetworkConfigError::Field { field, network, .. }) => {
                 assert_eq!((field.as_str(), network.as_str()), (wrong, "ns/nad"));
             }
             other => panic!("{config}: {other:?}"),

@@ -1,18 +1,13 @@
-use super::parse_config;
-use crate::ipc::plan::{StepKind, VfStep};
-use crate::protocol::config::ConfigFields;
-use crate::protocol::{Error, PluginType};
-use ferroband_kernel::rtnetlink::VfLinkState;
-use ferroband_model::Guid;
-use serde_json::{Value, json};
+use super::*;
+use serde_json::json;
 
 const DEVICE: &str = "0000:86:00.2";
 
-fn step(mut config: Value) -> Result<VfStep, Error> {
+fn step(mut config: Value) -> Result<IbSriovConfig, ConfigError> {
     if config.get("deviceID").is_none() {
         config["deviceID"] = json!(DEVICE);
     }
-    parse_config(ConfigFields(config.as_object().unwrap()))
+    IbSriovConfig::parse(ConfigFields(config.as_object().unwrap()))
 }
 
 // Case: cni 35
@@ -23,7 +18,7 @@ fn link_state_accepts_auto_enable_disable_and_empty() {
     assert_eq!(state("enable").unwrap(), Some(VfLinkState::Enable));
     assert_eq!(state("disable").unwrap(), Some(VfLinkState::Disable));
     assert_eq!(state("").unwrap(), None);
-    assert!(matches!(state("up"), Err(Error::Field { .. })));
+    assert!(matches!(state("up"), Err(ConfigError::Field { .. })));
 }
 
 // Case: cni 37
@@ -31,7 +26,7 @@ fn link_state_accepts_auto_enable_disable_and_empty() {
 fn a_function_managed_by_ib_kubernetes_must_be_marked_configured() {
     let managed = |mark: Value| step(json!({"ibKubernetesEnabled": true, "args": {"cni": mark}}));
     for mark in [json!({}), json!({"mellanox.infiniband.app": "pending"})] {
-        assert!(matches!(managed(mark), Err(Error::NotMarkedConfigured { .. })));
+        assert!(matches!(managed(mark), Err(ConfigError::NotMarkedConfigured { .. })));
     }
     assert!(managed(json!({"mellanox.infiniband.app": "configured"})).unwrap().managed);
 }
@@ -52,7 +47,7 @@ fn the_guid_of_runtime_config_wins_over_args() {
 #[test]
 fn numbers_in_args_are_tolerated_for_unknown_keys() {
     assert_eq!(step(json!({"args": {"cni": {"priority": 7, "nested": {"a": 1}}}})).unwrap().guid, None);
-    assert!(matches!(step(json!({"args": {"cni": {"guid": 7}}})), Err(Error::Field { .. })));
+    assert!(matches!(step(json!({"args": {"cni": {"guid": 7}}})), Err(ConfigError::Field { .. })));
 }
 
 // Case: cni 40
@@ -73,7 +68,7 @@ fn invalid_guids_are_rejected() {
     for text in wrong {
         let error = guid(text).unwrap_err();
         assert!(error.to_string().starts_with("invalid guid"), "{text}: {error}");
-        assert_eq!(error.code(), 7);
+        assert_eq!(error.fault().code.cni_code(), 7);
     }
     assert_eq!(guid("AB:CD:EF:01:23:45:67:89").unwrap(), Some(Guid::new(0xabcd_ef01_2345_6789)));
     assert_eq!(guid("").unwrap(), None);
@@ -82,9 +77,9 @@ fn invalid_guids_are_rejected() {
 // Case: cni 45
 #[test]
 fn device_id_is_required_and_must_be_a_pci_address() {
-    let read = |config: Value| parse_config(ConfigFields(config.as_object().unwrap()));
-    assert!(matches!(read(json!({"deviceID": ""})), Err(Error::NoDeviceId)));
-    assert!(matches!(read(json!({"deviceID": "mlx5_core.sf.6"})), Err(Error::NoFunction { .. })));
+    let read = |config: Value| IbSriovConfig::parse(ConfigFields(config.as_object().unwrap()));
+    assert!(matches!(read(json!({"deviceID": ""})), Err(ConfigError::NoDeviceId)));
+    assert!(matches!(read(json!({"deviceID": "mlx5_core.sf.6"})), Err(ConfigError::InvalidDeviceId { .. })));
     for config in [
         json!({"deviceID": DEVICE, "runtimeConfig": {"deviceID": "0000:00:00.0"}}),
         json!({"runtimeConfig": {"deviceID": DEVICE}}),
@@ -99,7 +94,7 @@ fn mtu_is_set_only_if_positive() {
     for (mtu, expected) in [(-1, None), (0, None), (1, Some(1)), (4092, Some(4092))] {
         assert_eq!(step(json!({"mtu": mtu})).unwrap().mtu, expected, "{mtu}");
     }
-    assert!(matches!(step(json!({"mtu": 1_i64 << 32})), Err(Error::Field { .. })));
+    assert!(matches!(step(json!({"mtu": 1_i64 << 32})), Err(ConfigError::Field { .. })));
 }
 
 #[test]
@@ -109,23 +104,4 @@ fn missing_rdma_isolation_differs_from_false() {
     assert_eq!(step(json!({"rdmaIsolation": false})).unwrap().isolation, Some(false));
     assert_eq!(step(json!({"rdmaIsolation": true})).unwrap().isolation, Some(true));
     assert!(step(json!({"rdmaIsolation": 1})).is_err());
-}
-
-#[test]
-fn a_step_is_serialized_losslessly() {
-    let config = json!({"deviceID": DEVICE, "link_state": "enable", "mtu": 2044, "rdmaIsolation": true,
-        "ipam": {"type": "whereabouts"}, "runtimeConfig": {"infinibandGUID": "01:23:45:67:89:ab:cd:ef"}});
-    let kind = StepKind::for_plugin(PluginType::IbSriov, ConfigFields(config.as_object().unwrap())).unwrap();
-    assert!(kind.uses_daemon_ipam());
-    let text = serde_json::to_string(&kind).unwrap();
-    assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);
-}
-
-#[test]
-fn rdma_isolation_on_a_shared_node_advises_the_rdma_mode_of_the_pool() {
-    let remedy = Error::SharedRdma.fault().remedy;
-    assert!(
-        remedy.contains("`rdmaMode: exclusive`") && remedy.contains("SriovNetworkPoolConfig"),
-        "{remedy}"
-    );
 }

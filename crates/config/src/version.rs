@@ -26,6 +26,7 @@ impl CniVersion {
     pub const ALL: [Self; 7] =
         [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
+    /// The newest supported version.
     pub const NEWEST: Self = Self::V1_1_0;
 
     /// Parse a version. An empty text means 0.1.0.

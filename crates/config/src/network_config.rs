@@ -1,13 +1,48 @@
 //! Parsing of a network's CNI configuration.
 
-use super::NetworkAttachmentDefinition;
-use crate::Error;
+use crate::{ConfigError, ConfigFields, plugin_name};
 use ferroband_model::{
-    ConfigObject,
+    ConfigObject, Fault, FaultCode,
     config_object::{get_key, set_key},
 };
-use kube::ResourceExt;
 use serde_json::{Map, Value};
+
+/// What is wrong with the configuration of a network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkConfigError {
+    /// The configuration is not a JSON object.
+    #[error("the configuration of network {network} is not a JSON object")]
+    InvalidJson {
+        /// The network, `<namespace>/<name>`.
+        network: String,
+        /// What the JSON decoder rejected, and where.
+        source: serde_json::Error,
+    },
+    /// A field of the configuration is missing or invalid.
+    #[error("the configuration of network {network}: {field} {problem}")]
+    Field {
+        /// The network, `<namespace>/<name>`.
+        network: String,
+        /// Path of the field in the configuration, for example `plugins[0].type`.
+        field: String,
+        /// The rest of the sentence that starts with the field, for example `must be set`.
+        problem: &'static str,
+    },
+}
+
+impl NetworkConfigError {
+    /// Converts the error to a fault with a remedy for the user.
+    pub fn fault(&self) -> Fault {
+        let (code, network, cause) = match self {
+            Self::InvalidJson { network, source } => {
+                (FaultCode::Undecodable, network, format!("{self}: {source}"))
+            }
+            Self::Field { network, .. } => (FaultCode::InvalidConfig, network, self.to_string()),
+        };
+        let remedy = "correct spec.config of its NetworkAttachmentDefinition";
+        Fault::new(code, format!("network {network}"), cause, remedy)
+    }
+}
 
 /// A CNI configuration or configuration list, normalized to a list and otherwise unchanged.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,22 +67,15 @@ pub struct NetworkConfig {
 const NEWEST_CNI_VERSION: [u32; 3] = [1, 1, 0];
 
 impl NetworkConfig {
-    /// Parses the configuration of a NetworkAttachmentDefinition. The object's name is used if the configuration has
-    /// none.
-    pub fn from_definition(definition: &NetworkAttachmentDefinition) -> Result<Self, Error> {
-        let network = format!("{}/{}", definition.namespace().unwrap_or_default(), definition.name_any());
-        match definition.config() {
-            Some(text) => Self::parse(&network, text, &definition.name_any()),
-            None => Err(Error::NoConfig { network }),
-        }
-    }
-
     /// Parses a configuration. `network` identifies it in error messages; `name` is used if it has none.
-    pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, Error> {
+    pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, NetworkConfigError> {
         let ConfigObject(mut whole) = serde_json::from_str(text)
-            .map_err(|source| Error::ConfigJson { network: network.into(), source })?;
-        let wrong =
-            |field: &str, problem| Error::Config { network: network.into(), field: field.into(), problem };
+            .map_err(|source| NetworkConfigError::InvalidJson { network: network.into(), source })?;
+        let wrong = |field: &str, problem| NetworkConfigError::Field {
+            network: network.into(),
+            field: field.into(),
+            problem,
+        };
         let name = match get_key(&whole, "name") {
             None => name.to_owned(),
             Some(Value::String(written)) if written.is_empty() => name.to_owned(),
@@ -55,9 +83,7 @@ impl NetworkConfig {
             Some(_) => return Err(wrong("name", "must be a string")),
         };
         set_key(&mut whole, "name", name.clone().into());
-        let has_type = |plugin: &Map<String, Value>| {
-            get_key(plugin, "type").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty())
-        };
+        let has_type = |plugin: &Map<String, Value>| !plugin_name(plugin).is_empty();
         let plugins = if has_type(&whole) {
             vec![whole.clone()]
         } else {
@@ -89,6 +115,30 @@ impl NetworkConfig {
             name,
             plugins,
             whole,
+        })
+    }
+
+    /// Parses a network that another program has already validated, such as the default network. A missing name or
+    /// version stays empty.
+    pub fn from_delegate(config: &Map<String, Value>) -> Result<Self, ConfigError> {
+        let fields = ConfigFields(config);
+        let text = |key: &str| Ok::<_, ConfigError>(fields.text(key)?.unwrap_or_default().to_owned());
+        let plugins = match fields.list("plugins")? {
+            Some(plugins) => plugins.iter().map(Value::as_object).collect(),
+            None => Some(vec![config]),
+        };
+        let wrong = || ConfigError::field("plugins", "a list of plugins, each with a `type`");
+        let plugins = plugins.filter(|plugins| !plugins.is_empty()).ok_or_else(wrong)?;
+        for plugin in &plugins {
+            ConfigFields(plugin).non_empty("type")?.ok_or_else(wrong)?;
+        }
+        Ok(Self {
+            name: text("name")?,
+            cni_version: text("cniVersion")?,
+            plugins: plugins.into_iter().cloned().collect(),
+            disable_check: fields.flag("disableCheck")?,
+            disable_gc: fields.flag("disableGC")?,
+            whole: config.clone(),
         })
     }
 }

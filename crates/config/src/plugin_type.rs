@@ -1,6 +1,8 @@
 //! Plugin type, selected by argv[0].
 
+use crate::{ConfigError, ConfigFields};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::fmt;
 use std::path::Path;
 
@@ -29,6 +31,7 @@ pub enum PluginType {
 const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl PluginType {
+    /// All plugin types.
     pub const ALL: [Self; 7] = [
         Self::Ferroband,
         Self::Ipoib,
@@ -48,6 +51,11 @@ impl PluginType {
     /// The plugin type whose name is exactly `name`; `None` for any other plugin.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plugin_type| plugin_type.as_str() == name)
+    }
+
+    /// The plugin type of a configuration; `None` for any other plugin.
+    pub fn from_config(config: &Map<String, Value>) -> Result<Option<Self>, ConfigError> {
+        Ok(Self::from_name(ConfigFields(config).text("type")?.unwrap_or_default()))
     }
 
     /// Whether the plugin attaches all networks of a sandbox.

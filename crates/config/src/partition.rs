@@ -1,0 +1,19 @@
+//! The keys `pkey` and `membership`.
+
+use crate::{ConfigError, ConfigFields};
+use ferroband_model::{InvalidPKey, PKeyBase};
+use serde_json::Value;
+
+/// The P_Key, if one is requested. The default partition cannot be requested: it belongs to the subnet manager.
+pub fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKeyBase>, InvalidPKey> {
+    PKeyBase::from_value(fields.get("pkey").unwrap_or(&Value::Null))
+}
+
+/// Whether limited membership is requested.
+pub fn parse_limited(fields: ConfigFields<'_>) -> Result<bool, ConfigError> {
+    match fields.get("membership").and_then(Value::as_str) {
+        None | Some("" | "full") => Ok(false),
+        Some("limited") => Ok(true),
+        Some(other) => Err(ConfigError::InvalidMembership { membership: other.to_owned() }),
+    }
+}
