@@ -1,78 +1,14 @@
-//! Generates `cni.md`, the reference of the CNI configuration options.
+//! Generates `cni.md`, the reference of the CNI configuration options, from the types of `ferroband-config`.
 
 use super::{markdown_table, page_header};
+use ferroband_config::{
+    CoordinatorConfig, IbSriovConfig, InterfaceConfig, IpoibConfig, RdmaConfig, WrapperConfig,
+};
+use schemars::{JsonSchema, schema_for};
+use serde_json::Value;
 
 /// Each row is an option of a plugin's CNI configuration, its type and its meaning.
 type OptionRows = &'static [(&'static str, &'static str, &'static str)];
-
-const IPOIB: OptionRows = &[
-    ("master", "string", "IPoIB interface of the node that is the parent of the pod's interface. Required."),
-    ("mtu", "number", "MTU; defaults to the parent's."),
-    (
-        "ipam",
-        "object",
-        "IPAM: `whereabouts` or `spiderpool` (built in), or any IPAM plugin on the node except `dhcp`.",
-    ),
-    ("dns", "object", "Copied to the result."),
-];
-
-const IB_SRIOV: OptionRows = &[
-    (
-        "deviceID",
-        "string",
-        "PCI address of the function; set by the meta plugin from the pod's resource. `pciBusID` is an alias.",
-    ),
-    ("link_state", "string", "`auto`, `enable` or `disable`; unchanged by default."),
-    (
-        "rdmaIsolation",
-        "bool",
-        "Whether the function's RDMA device moves into the pod; defaults to the node's RDMA netns mode.",
-    ),
-    (
-        "ibKubernetesEnabled",
-        "bool",
-        "Reject pods that ib-kubernetes has not marked (`mellanox.infiniband.app: configured` in `cni-args`).",
-    ),
-    ("vfioPciMode", "bool", "The function is bound to vfio-pci, so there is no interface to move."),
-    ("mtu", "number", "MTU; unchanged by default."),
-    ("ipam", "object", "IPAM, as for ipoib."),
-    (
-        "capabilities.infinibandGUID",
-        "bool",
-        "The pod's annotation may request a GUID; `cni-args.guid` is equivalent.",
-    ),
-];
-
-const RDMA: OptionRows = &[(
-    "args.cni",
-    "object",
-    "No options of its own. It moves the RDMA device of the previous plugin's interface into the pod.",
-)];
-
-const COORDINATOR: OptionRows = &[
-    (
-        "mode",
-        "string",
-        "`auto` (the default), `underlay` (the pod's first interface is InfiniBand), `overlay` or `disabled`.",
-    ),
-    (
-        "overlayPodCIDR, serviceCIDR, hijackCIDR",
-        "list of string",
-        "Subnets that the pod reaches through its node.",
-    ),
-    ("hostRuleTable", "number", "Routing table of the node for routes to pods; 500 by default."),
-    ("podDefaultRouteNIC", "string", "Interface that keeps the pod's default route."),
-    (
-        "podMACPrefix",
-        "string",
-        "First two bytes of the MAC address, `xx:yy`; the others are those of the IP address. Ethernet only, not ipvlan.",
-    ),
-    ("podRPFilter", "number", "`rp_filter` in the pod: 0, 1 or 2; 0 by default."),
-    ("tunePodRoutes", "bool", "Whether additional interfaces get their own routing tables; true by default."),
-    ("vethLinkAddress", "string", "Address of the pod's end of the veth pair to its node."),
-    ("vethMTU", "number", "MTU of the veth pair; 1500 by default."),
-    ("policyRoutes", "list of object", "Additional routes in the interface's table, `dst` and `gw`."),
-];
 
 const WHEREABOUTS: OptionRows = &[
     ("range", "string", "Subnet, or `A-B/prefix`; host bits are ignored."),
@@ -109,28 +45,6 @@ const SPIDERPOOL: OptionRows = &[
     ("clean_gateway", "bool", "The interface gets no default route."),
 ];
 
-const META: OptionRows = &[
-    ("delegates", "list of object", "Default network; written by the node daemon."),
-    (
-        "multusNamespace",
-        "string",
-        "Namespace for networks that the administrator names without a namespace; kube-system by default.",
-    ),
-    (
-        "namespaceIsolation",
-        "bool",
-        "Restricts pods to networks of their own namespace and of `globalNamespaces`.",
-    ),
-    (
-        "globalNamespaces",
-        "string",
-        "Namespaces whose networks every pod may use, comma-separated; `default` by default.",
-    ),
-    ("defaultNetworks", "list of string", "Networks that every pod gets."),
-    ("systemNamespaces", "list of string", "Namespaces whose pods do not get `defaultNetworks`."),
-    ("readinessindicatorfile", "string", "The default network is ready only if this file exists."),
-];
-
 const VARIABLES: OptionRows = &[
     ("FERROBAND_NETWORK_NAMESPACE", "string", "Same as `multusNamespace`."),
     ("FERROBAND_NAMESPACE_ISOLATION", "bool", "Same as `namespaceIsolation`."),
@@ -147,32 +61,81 @@ pub fn page() -> String {
          as in the Go plugins. Every other\ntype is executed from the node's CNI directory, alone or \
          in a chain (`plugins`).",
     );
-    for (title, about, options) in [
-        ("ipoib", "An IPoIB interface in the pod.", IPOIB),
-        ("ib-sriov", "A virtual function of an InfiniBand adapter in the pod.", IB_SRIOV),
-        ("rdma", "Chained after another plugin, on nodes with RDMA netns mode exclusive.", RDMA),
-        (
-            "coordinator",
-            "Chained after another plugin: routes to the node, the services and other pods.",
-            COORDINATOR,
-        ),
-        ("ipam: whereabouts", "Addresses that are unique in the cluster.", WHEREABOUTS),
-        ("ipam: spiderpool", "Addresses from SpiderIPPools.", SPIDERPOOL),
-        ("ferroband, multus", "The meta plugin, which wraps the default network.", META),
-        ("Environment of the node daemon", "The same settings for all nodes.", VARIABLES),
+    let interface = Section::of::<InterfaceConfig<'_>>("").rows;
+    for section in [
+        Section::of::<IpoibConfig>("ipoib").with(&interface),
+        Section::of::<IbSriovConfig>("ib-sriov").with(&interface),
+        Section::of::<RdmaConfig>("rdma"),
+        Section::of::<CoordinatorConfig>("coordinator"),
+        Section::new("ipam: whereabouts", "Addresses that are unique in the cluster.", WHEREABOUTS),
+        Section::new("ipam: spiderpool", "Addresses from SpiderIPPools.", SPIDERPOOL),
+        Section::of::<WrapperConfig>("ferroband, multus"),
+        Section::new("Environment of the node daemon", "The same settings for all nodes.", VARIABLES),
     ] {
-        text.push_str(&format!("\n## {title}\n\n{about}\n\n"));
-        let rows =
-            options.iter().map(|(name, kind, says)| [format!("`{name}`"), (*kind).into(), (*says).into()]);
-        text.push_str(&markdown_table(["Option", "Type", "Meaning"], rows));
+        text.push_str(&format!("\n## {}\n\n{}\n\n", section.title, section.about));
+        text.push_str(&markdown_table(["Option", "Type", "Meaning"], section.rows));
     }
     text
+}
+
+/// The options of one plugin type.
+struct Section {
+    title: &'static str,
+    about: String,
+    rows: Vec<[String; 3]>,
+}
+
+impl Section {
+    fn new(title: &'static str, about: &str, options: OptionRows) -> Self {
+        let row = |(name, kind, says): &(&str, &str, &str)| {
+            [format!("`{name}`"), (*kind).to_owned(), (*says).to_owned()]
+        };
+        Self { title, about: about.to_owned(), rows: options.iter().map(row).collect() }
+    }
+
+    /// The options of a type of `ferroband-config`, with its doc comments.
+    fn of<T: JsonSchema>(title: &'static str) -> Self {
+        let schema = schema_for!(T).to_value();
+        let about = |value: &Value| value["description"].as_str().unwrap_or_default().to_owned();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let rows = properties.map(|(name, option)| [format!("`{name}`"), kind_of(option), about(option)]);
+        Self { title, about: about(&schema), rows: rows.collect() }
+    }
+
+    fn with(mut self, more: &[[String; 3]]) -> Self {
+        self.rows.extend_from_slice(more);
+        self
+    }
+}
+
+fn kind_of(option: &Value) -> String {
+    // The type of an optional value is a list that contains `null`.
+    let kinds = option["type"].as_array().into_iter().flatten().chain([&option["type"]]);
+    match kinds.filter_map(Value::as_str).find(|kind| *kind != "null") {
+        Some("integer") => "number".to_owned(),
+        Some("boolean") => "bool".to_owned(),
+        Some("array") => format!("list of {}", kind_of(&option["items"])),
+        Some(kind) => kind.to_owned(),
+        None => "any".to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::page;
-    use ferroband_attach::PluginType;
+    use ferroband_config::PluginType;
+
+    #[test]
+    fn options_of_a_partition_are_listed_with_their_type() {
+        for row in ["| `pkey` | string |", "| `membership` | string |", "| `txQueueLen` | number |"] {
+            assert!(page().contains(row), "{row}");
+        }
+        for row in
+            ["| `rdmaIsolation` | bool |", "| `policyRoutes` | list of object |", "| `ipam` | object |"]
+        {
+            assert!(page().contains(row), "{row}");
+        }
+    }
 
     #[test]
     fn every_plugin_type_has_a_section() {

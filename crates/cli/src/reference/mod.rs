@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! CRDs ─▶ kinds.md             clap ─▶ commands.md      FaultCode ─▶ codes.md
-//! tables here ─▶ annotations.md, cni.md, metrics.md
+//! ferroband-config ─▶ cni.md   tables here ─▶ annotations.md, metrics.md, IPAM options of cni.md
 //! ```
 
 mod annotations;
