@@ -23,6 +23,8 @@
 //! | `legacy` | state files of the replaced plugins |
 //! | `commands` | ADD, DEL, CHECK, GC and STATUS |
 //!
+//! A folder uses only the folders above it in this table.
+//!
 //! The daemon uses [`socket`], [`message`], [`plan`], [`pending_release`], [`pending_status`] and [`journal`] from this
 //! crate, so both sides share one implementation.
 
@@ -35,6 +37,7 @@ mod steps;
 
 pub use commands::{DeferredSignals, run, serve_call};
 pub use ferroband_config::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
+pub use ipc::message::DeviceOp;
 pub use ipc::{message, plan, socket, socket_path};
 pub use protocol::{
     AttachmentId, CallTimeouts, CniCommand, CniContext, CniEnvironment, CniResult, CniVersion, ConfigError,
@@ -44,4 +47,4 @@ pub use state::{
     KEPT_RUN_FILES, KEPT_STATE, Lock, PendingUninstall, device_info, journal, pending_release,
     pending_status, remove_leftovers,
 };
-pub use steps::{DeviceOp, delegate, device_op};
+pub use steps::{delegate, device_op};

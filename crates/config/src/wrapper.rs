@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 pub struct WrapperConfig {
     /// Default network; written by the node daemon.
     pub delegates: Vec<Map<String, Value>>,
-    /// Network that replaces the default network in all pods: a name in `multusNamespace`, or a file.
+    /// Network that replaces the default network in all pods: the name of a NetworkAttachmentDefinition or of a network
+    /// in a CNI configuration file, or the path of such a file or its directory.
     pub cluster_network: Option<String>,
     /// Namespace for networks that the administrator names without a namespace; kube-system by default.
     pub multus_namespace: Option<String>,

@@ -17,11 +17,11 @@ use crate::ipc::plan::{Attachment, Plan, PlanStep, StepKind};
 use crate::protocol::{
     AttachmentId, CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, PluginType, args,
 };
-use crate::state::journal::Journal;
+use crate::state::journal::{Journal, JournalEntry};
 use crate::state::pending_release::PendingRelease;
 use crate::state::pending_status::PendingStatus;
 use crate::state::{Lock, PendingUninstall};
-use crate::steps::apply::{AddOperation, read_result};
+use crate::steps::apply::AddOperation;
 use ferroband_model::PodRef;
 use serde_json::Value;
 use std::io::Write;
@@ -106,8 +106,11 @@ fn add_all_networks(
     operation.apply()?;
 
     let default = operation.journal.entries.iter().find(|entry| entry.attachment.default);
-    let result =
-        default.or(operation.journal.entries.first()).map(read_result).transpose()?.unwrap_or_default();
+    let result = default
+        .or(operation.journal.entries.first())
+        .map(JournalEntry::cni_result)
+        .transpose()?
+        .unwrap_or_default();
     // A result that cannot be written in the runtime's version must fail before the pod's status is updated.
     result.write(operation.call.version)?;
     operation.journal.attached = true;
@@ -160,7 +163,7 @@ fn add_addresses_only(
 fn save_attached(operation: &mut AddOperation<'_>) -> Result<CniResult, Error> {
     operation.journal.attached = true;
     operation.save()?;
-    read_result(operation.entry(0))
+    operation.entry(0).cni_result()
 }
 
 fn request_addresses(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<(), Error> {
@@ -182,7 +185,7 @@ fn connect_and_request(
     let needs_release = &mut operation.journal.needs_release;
     let (daemon, reply) = NodeClient::connect_and_request(
         operation.context,
-        &release,
+        |daemon| release.send_pending(operation.context, daemon),
         request,
         &operation.netns,
         needs_release,

@@ -8,7 +8,7 @@ use crate::protocol::{
 };
 use crate::state::Lock;
 use crate::state::journal::{Journal, JournalEntry};
-use crate::steps::apply::{ipam_stdin, read_result};
+use crate::steps::apply::ipam_stdin;
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::{self, ObservedVf};
 use crate::steps::{coordinator, interface_addresses, ipoib, rdma};
@@ -87,7 +87,7 @@ fn check_entry(
                 }
                 let coordinated =
                     attachment.steps.iter().any(|step| matches!(step.kind, StepKind::Coordinator(_)));
-                check_interface(context, pod_netlink, &attachment.ifname, &read_result(entry)?, coordinated)?;
+                check_interface(context, pod_netlink, &attachment.ifname, &entry.cni_result()?, coordinated)?;
                 if let Some(plugin) = step.interface()?.ipam_plugin
                     && !daemon_ipam
                 {

@@ -4,7 +4,6 @@
 //! operation fails. Then the journal stays for a retry.
 
 use crate::commands::sandbox::SandboxState;
-use crate::ipc::node_client;
 use crate::ipc::plan::Attachment;
 use crate::legacy::multus::{self, MultusState};
 use crate::protocol::result::CniResult;
@@ -172,7 +171,7 @@ fn without_journal(
             // A sandbox attached by upstream Multus has state files of Multus. Any other sandbox from before
             // Ferroband has at most the wrapped network.
             errors.extend(match MultusState::load(context.root, &call.container, &call.ifname, version) {
-                Some(multus) => multus.delete(context, call, &env),
+                Some(multus) => multus.delete(context, call, &env, del),
                 None => del_wrapped(&call.config, &env).into_iter().flatten().collect(),
             });
         }
@@ -193,7 +192,7 @@ fn without_journal(
     };
     if needs_release && errors.is_empty() {
         let release = PendingRelease::new(id, args::parse_pod(&call.args).ok().flatten());
-        errors.extend(node_client::release_or_queue(context, &release, None).err());
+        errors.extend(release.send_or_queue(context, None).err());
     }
     if errors.is_empty() {
         PendingStatus::new(id.clone()).remove(context.root)?;

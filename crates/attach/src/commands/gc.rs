@@ -7,7 +7,6 @@
 
 use crate::commands::del;
 use crate::commands::sandbox::SandboxState;
-use crate::ipc::node_client;
 use crate::ipc::plan::Attachment;
 use crate::legacy::multus::{self, MultusState};
 use crate::protocol::{AttachmentId, CniCommand, CniContext, Error, Invocation, PluginType};
@@ -100,7 +99,7 @@ fn collect_upstream(
                     path: &call.path,
                     lock: Some(&lock),
                 };
-                let failed = find().map_or(Vec::new(), |multus| multus.delete(context, call, &env));
+                let failed = find().map_or(Vec::new(), |multus| multus.delete(context, call, &env, del::del));
                 if failed.is_empty() {
                     lock.release_and_remove();
                 }
@@ -149,7 +148,7 @@ fn collect_damaged(
         Error::combine(del::undo_salvaged(context, salvaged, &sandbox, None, &call.path, &lock))?;
         del::delete_leftover_links(id, None, |_| false)?;
         Error::combine(VfTeardown::run_matching(context, None, |owner| owner.stem == id.file_stem()))?;
-        node_client::release_or_queue(context, &PendingRelease::new(id, None), None)?;
+        PendingRelease::new(id, None).send_or_queue(context, None)?;
         PendingStatus::new(id.clone()).remove(context.root)?;
         Journal::remove(context.root, id)?;
         lock.release_and_remove();

@@ -3,7 +3,7 @@
 mod add;
 mod check;
 mod deferred_signals;
-pub(crate) mod del;
+mod del;
 mod gc;
 mod plain_pods;
 mod readiness;

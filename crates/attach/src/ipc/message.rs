@@ -23,7 +23,6 @@
 #![warn(missing_docs)]
 
 use crate::ipc::plan::{AssignedAddresses, Plan};
-use crate::steps::DeviceOp;
 use ferroband_model::{Fault, Guid, PciAddress, PodRef, config_object::get_key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,6 +78,30 @@ pub enum DaemonRequest {
     },
     /// Report whether ADD can be served.
     Status,
+}
+
+/// A device operation. All of them are idempotent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum DeviceOp {
+    /// Unbind the function's driver, if it has one, and let the kernel probe it again.
+    Rebind {
+        /// PCI address of the function.
+        function: PciAddress,
+    },
+    /// Move an RDMA device from the host into the sandbox.
+    #[serde(rename = "lend")]
+    MoveToPod {
+        /// Name of the RDMA device on the host.
+        device: String,
+    },
+    /// Move an RDMA device from the sandbox back to the host.
+    #[serde(rename = "takeBack")]
+    MoveToHost {
+        /// Current name of the RDMA device in the sandbox.
+        device: String,
+    },
 }
 
 /// A reply from the node daemon to the CNI process.

@@ -3,7 +3,6 @@
 use crate::ipc::message::{DaemonReply, DaemonRequest};
 use crate::ipc::socket::{Channel, ChannelError};
 use crate::protocol::{CniContext, Error, FailPoint};
-use crate::state::pending_release::PendingRelease;
 use ferroband_kernel::{Netns, Root};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -50,12 +49,12 @@ impl NodeClient {
         }
     }
 
-    /// Connect and send the first request. If the daemon disconnects before it replies, retry, because this
+    /// Connect, run `first` and send the request. If the daemon disconnects before it replies, retry, because this
     /// process has not changed anything yet. Sets `needs_release` once the daemon may have received the
     /// request.
     pub(crate) fn connect_and_request(
         context: &CniContext<'_>,
-        release: &PendingRelease,
+        first: impl Fn(&mut Self) -> Result<(), Error>,
         request: &DaemonRequest,
         netns: &Netns,
         needs_release: &mut bool,
@@ -63,15 +62,7 @@ impl NodeClient {
         let end = Instant::now() + context.timeouts.daemon_connect;
         loop {
             let mut daemon = Self::connect(context, end.saturating_duration_since(Instant::now()))?;
-            // Send the pending release of an earlier call of this sandbox first. If the daemon's own retry
-            // ran it later, it would release the addresses that this call gets.
-            let released = match release.exists(context.root) {
-                true => {
-                    daemon.request(context, &release.to_request()).and_then(|_| release.remove(context.root))
-                }
-                false => Ok(()),
-            };
-            let reply = released.and_then(|()| {
+            let reply = first(&mut daemon).and_then(|()| {
                 *needs_release = true;
                 daemon.request_with_fds(context, request, &[netns.fd()])
             });
@@ -106,6 +97,11 @@ impl NodeClient {
         }
     }
 
+    /// Set the limit for one reply.
+    pub(crate) fn set_timeout(&self, limit: Duration) -> Result<(), Error> {
+        Ok(self.channel.set_timeout(Some(limit))?)
+    }
+
     /// Whether another request can be sent. False after a request that got no reply.
     pub(crate) fn is_usable(&self) -> bool {
         self.usable
@@ -126,37 +122,6 @@ impl NodeClient {
         match reply {
             DaemonReply::Fault(fault) => Err(Error::Reported(fault)),
             reply => Ok(reply),
-        }
-    }
-}
-
-/// Send a release to the daemon, or queue it on disk if the daemon is unavailable.
-///
-/// If `daemon` is a connection that is still usable, it is used. Otherwise a new one is opened.
-pub(crate) fn release_or_queue(
-    context: &CniContext<'_>,
-    release: &PendingRelease,
-    daemon: Option<NodeClient>,
-) -> Result<(), Error> {
-    let request = release.to_request();
-    let result = match daemon.filter(NodeClient::is_usable) {
-        Some(daemon) => Ok(daemon),
-        None => NodeClient::connect(context, Duration::ZERO),
-    };
-    let result = result.and_then(|mut daemon| {
-        daemon.channel.set_timeout(Some(context.timeouts.best_effort))?;
-        daemon.request_done(context, &request)
-    });
-    match result {
-        Ok(()) => release.remove(context.root),
-        Err(error) => {
-            eprintln!(
-                "ferroband: cannot release the addresses of container {} now, queued for retry: {error}",
-                release.container
-            );
-            release.write(context.root)?;
-            (context.fail_point)(FailPoint::ReleaseQueued);
-            Ok(())
         }
     }
 }

@@ -4,7 +4,6 @@
 //! the first byte of a message. The pod's network namespace is passed that way, so that a client cannot make the daemon
 //! open a path.
 
-use ferroband_model::{Fault, FaultCode};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
@@ -16,49 +15,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+pub use crate::protocol::ChannelError;
+
 /// Maximum length of a message, in bytes.
 pub const MAX_MESSAGE_LEN: usize = 16 << 20;
 /// Maximum number of file descriptors per message.
 const MAX_FDS: usize = 2;
-
-/// An error on the connection.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChannelError {
-    /// The socket failed or timed out.
-    #[error("cannot read from or write to the socket: {0}")]
-    Socket(#[from] io::Error),
-    /// The peer closed the connection.
-    #[error("the peer closed the connection")]
-    Closed,
-    /// A message is longer than [`MAX_MESSAGE_LEN`].
-    #[error("message of {length} bytes exceeds the limit of 16 MiB")]
-    TooLong {
-        /// Length of the message's JSON, in bytes.
-        length: usize,
-    },
-    /// A message could not be parsed.
-    #[error("cannot parse the JSON of a message: {0}")]
-    Malformed(#[from] serde_json::Error),
-}
-
-impl ChannelError {
-    /// The error as shown to users: what failed, why, and what to do.
-    pub fn fault(&self) -> Fault {
-        Fault::new(
-            FaultCode::DaemonAway,
-            "Ferroband node daemon",
-            self.to_string(),
-            "retried automatically; if it persists, check the `ferroband-node` pod on this node",
-        )
-    }
-}
-
-impl From<rustix::io::Errno> for ChannelError {
-    fn from(errno: rustix::io::Errno) -> Self {
-        Self::Socket(errno.into())
-    }
-}
 
 #[derive(Debug)]
 pub struct Channel {

@@ -16,7 +16,6 @@ mod vf_and_rdma;
 
 pub(crate) use vf_and_rdma::{return_rdma_device, return_vf};
 
-use crate::commands::del;
 use crate::ipc::plan::{Attachment, PlanStep};
 use crate::protocol::result::to_prev_result;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginConfig, PluginType};
@@ -51,6 +50,9 @@ struct MultusAttachment {
     cache_file: Option<PathBuf>,
 }
 
+/// DEL of a plugin that Ferroband has in place of the original one.
+type DelPlugin = fn(&CniContext<'_>, PluginType, &Invocation) -> Result<(), Error>;
+
 /// Container IDs with a Multus state file.
 pub(crate) fn list_containers(root: &Root) -> Vec<String> {
     let entries = fs::read_dir(root.path(MULTUS_DIR)).into_iter().flatten().flatten();
@@ -66,15 +68,17 @@ impl MultusState {
     }
 
     /// Delete all attachments in reverse order, continuing after errors. Files of failed attachments stay for a retry.
+    /// `del` is called for plugins whose original is no longer installed.
     pub(crate) fn delete(
         &self,
         context: &CniContext<'_>,
         call: &Invocation,
         env: &PluginEnv<'_>,
+        del: DelPlugin,
     ) -> Vec<Error> {
         let mut errors = Vec::new();
         for attached in self.attachments.iter().rev() {
-            let undone = self.undo(context, call, env, attached);
+            let undone = self.undo(context, call, env, del, attached);
             errors.extend(undone.into_iter().map(|error| error.on_network(&attached.attachment.network)));
         }
         if errors.is_empty()
@@ -90,6 +94,7 @@ impl MultusState {
         context: &CniContext<'_>,
         call: &Invocation,
         env: &PluginEnv<'_>,
+        del: DelPlugin,
         attached: &MultusAttachment,
     ) -> Vec<Error> {
         let attachment = &attached.attachment;
@@ -104,7 +109,7 @@ impl MultusState {
             let result = attached.result.as_ref().filter(|_| version >= CniVersion::V0_4_0);
             let previous = result.map(|result| to_prev_result(result, version)).transpose()?;
             let stdin = attachment.stdin(step, previous.as_ref());
-            delete_step(context, call, &env, step, stdin)
+            delete_step(context, call, &env, del, step, stdin)
         };
         let mut errors: Vec<_> = attachment.steps.iter().rev().filter_map(|step| run(step).err()).collect();
         errors.extend(device_info::remove(context.root, &self.container, attachment).err());
@@ -122,6 +127,7 @@ fn delete_step(
     context: &CniContext<'_>,
     call: &Invocation,
     env: &PluginEnv<'_>,
+    del: DelPlugin,
     step: &PlanStep,
     stdin: Vec<u8>,
 ) -> Result<(), Error> {
@@ -138,7 +144,7 @@ fn delete_step(
                 config,
                 ..call.clone()
             };
-            del::del(context, plugin_type, &call)
+            del(context, plugin_type, &call)
         }
         _ => delegate::run(step.plugin(), CniCommand::Del, env, &stdin).map(drop),
     }

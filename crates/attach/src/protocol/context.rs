@@ -14,7 +14,7 @@ pub struct CniContext<'a> {
     pub host: &'a dyn Host,
     /// Access to the adapters and their functions. IPoIB children can be created without it.
     pub hardware: Option<&'a dyn Hardware>,
-    /// Program that performs device operations while the node daemon is unavailable (see [`crate::DeviceOp`]). If
+    /// Program that performs device operations while the node daemon is unavailable (see `DeviceOp`). If
     /// absent, this process performs them itself.
     pub helper_program: Option<&'a Path>,
     pub timeouts: CallTimeouts,

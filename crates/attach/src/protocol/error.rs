@@ -1,8 +1,6 @@
 //! Errors of CNI calls. [`Error::fault`] formats them for users.
 
-use crate::ipc::socket::ChannelError;
-use crate::protocol::{CniCommand, CniVersion};
-use crate::steps::delegate::PluginError;
+use crate::protocol::{ChannelError, CniCommand, CniVersion, PluginError};
 use ferroband_config::ConfigError;
 use ferroband_model::{Fault, PciAddress};
 use std::io;

@@ -2,15 +2,19 @@
 
 pub mod args;
 mod attachment_id;
+mod channel_error;
 mod context;
 mod error;
 mod fault;
 pub(crate) mod invocation;
+mod plugin_error;
 pub mod result;
 
 pub use attachment_id::AttachmentId;
+pub use channel_error::ChannelError;
 pub use context::{CallTimeouts, CniContext, FailPoint};
 pub use error::Error;
 pub use ferroband_config::{CniVersion, ConfigError, ConfigFields, PluginConfig, PluginType};
 pub use invocation::{CniCommand, CniEnvironment, Invocation, error_reply, version_reply};
+pub use plugin_error::PluginError;
 pub use result::CniResult;

@@ -11,9 +11,8 @@
 
 use crate::ipc::message::AttachmentOutcome;
 use crate::ipc::plan::{AssignedAddresses, Attachment, StepKind};
-use crate::protocol::{AttachmentId, CniVersion, Error, Invocation, PluginType};
+use crate::protocol::{AttachmentId, CniResult, CniVersion, Error, Invocation, PluginType};
 use crate::state::{device_info, json_file};
-use crate::steps::apply::read_result;
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::PodRef;
 use serde::{Deserialize, Serialize};
@@ -75,6 +74,15 @@ pub struct JournalEntry {
     /// step completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+}
+
+impl JournalEntry {
+    /// The result of the last completed step. Returns an empty result if no step has one yet.
+    pub(crate) fn cni_result(&self) -> Result<CniResult, Error> {
+        self.result
+            .as_ref()
+            .map_or_else(|| Ok(CniResult::default()), |result| CniResult::read(result, CniVersion::NEWEST))
+    }
 }
 
 /// Progress of one step, and the interface or device that it creates or moves.
@@ -235,7 +243,7 @@ impl Journal {
         let outcome = |(attachment, entry): (usize, &JournalEntry)| {
             Ok(AttachmentOutcome {
                 attachment,
-                result: read_result(entry)?.write(CniVersion::NEWEST)?,
+                result: entry.cni_result()?.write(CniVersion::NEWEST)?,
                 device_info: device_info::read(root, &self.container, &entry.attachment),
             })
         };

@@ -4,7 +4,8 @@
 //! when it is back.
 
 use crate::ipc::message::DaemonRequest;
-use crate::protocol::{AttachmentId, Error};
+use crate::ipc::node_client::NodeClient;
+use crate::protocol::{AttachmentId, CniContext, Error, FailPoint};
 use crate::state::{Lock, json_file};
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
@@ -57,6 +58,49 @@ impl PendingRelease {
     /// Whether the file exists, that is, whether the release is still pending.
     pub fn exists(&self, root: &Root) -> bool {
         self.path(root).exists()
+    }
+
+    /// Send the release to the daemon, or queue it on disk if the daemon is unavailable.
+    ///
+    /// If `daemon` is a connection that is still usable, it is used. Otherwise a new one is opened.
+    pub(crate) fn send_or_queue(
+        &self,
+        context: &CniContext<'_>,
+        daemon: Option<NodeClient>,
+    ) -> Result<(), Error> {
+        let result = match daemon.filter(NodeClient::is_usable) {
+            Some(daemon) => Ok(daemon),
+            None => NodeClient::connect(context, Duration::ZERO),
+        };
+        let result = result.and_then(|mut daemon| {
+            daemon.set_timeout(context.timeouts.best_effort)?;
+            daemon.request_done(context, &self.to_request())
+        });
+        match result {
+            Ok(()) => self.remove(context.root),
+            Err(error) => {
+                eprintln!(
+                    "ferroband: cannot release the addresses of container {} now, queued for retry: {error}",
+                    self.container
+                );
+                self.write(context.root)?;
+                (context.fail_point)(FailPoint::ReleaseQueued);
+                Ok(())
+            }
+        }
+    }
+
+    /// Send the release if it is pending from an earlier call of this sandbox. If the daemon's own retry ran it later,
+    /// it would release the addresses that this call gets.
+    pub(crate) fn send_pending(
+        &self,
+        context: &CniContext<'_>,
+        daemon: &mut NodeClient,
+    ) -> Result<(), Error> {
+        match self.exists(context.root) {
+            true => daemon.request(context, &self.to_request()).and_then(|_| self.remove(context.root)),
+            false => Ok(()),
+        }
     }
 
     /// Claim this release for a retry. `None` if a CNI call of the same sandbox is running or has already released it.

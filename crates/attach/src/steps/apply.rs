@@ -14,7 +14,6 @@ use crate::steps::vf::{self, AttachedVf, VfOwner, VfSetup};
 use crate::steps::{default_route, ipoib, rdma};
 use ferroband_config::{CoordinatorConfig, IbSriovConfig, IpoibConfig};
 use ferroband_kernel::{Netns, RouteSocket};
-use serde_json::json;
 use std::cell::RefCell;
 
 mod addresses;
@@ -129,7 +128,7 @@ impl<'a> AddOperation<'a> {
         default_route::apply(&mut self.pod_netlink, &attachments)?;
         let changed = |entry: &&mut JournalEntry| !entry.attachment.default_routes.is_keep();
         for entry in self.journal.entries.iter_mut().filter(changed) {
-            let mut result = read_result(entry)?;
+            let mut result = entry.cni_result()?;
             default_route::update_result(&entry.attachment.default_routes, &mut result);
             entry.result = Some(result.write(CniVersion::NEWEST)?);
         }
@@ -295,7 +294,7 @@ impl<'a> AddOperation<'a> {
     /// Read the interface's MAC address again for the result, because the coordinator may have changed it.
     fn update_mac(&mut self, position: usize, ifname: &str) -> Result<(), Error> {
         let link = ipoib::find_link(&mut self.pod_netlink, ifname, "the sandbox")?;
-        let mut result = read_result(self.entry(position))?;
+        let mut result = self.entry(position).cni_result()?;
         let own =
             |interface: &&mut ResultInterface| interface.name == ifname && !interface.sandbox.is_empty();
         if let Some(interface) = result.interfaces.iter_mut().find(own) {
@@ -317,7 +316,7 @@ impl<'a> AddOperation<'a> {
 
     /// Move the RDMA device of an existing interface into the sandbox.
     fn move_rdma_device(&mut self, position: usize, step: usize, device: Option<&str>) -> Result<(), Error> {
-        let previous = read_result(self.entry(position))?;
+        let previous = self.entry(position).cni_result()?;
         let rdma_move = rdma::RdmaMove::resolve(self.context, &previous, device)?;
         let record = &mut self.journal.entries[position].steps[step];
         record.state = StepState::Intended;
@@ -372,10 +371,4 @@ impl<'a> AddOperation<'a> {
             lock: Some(&self.lock),
         }
     }
-}
-
-/// The result of the last completed step. Returns an empty result if no step has one yet.
-pub(crate) fn read_result(entry: &JournalEntry) -> Result<CniResult, Error> {
-    let empty = json!({});
-    CniResult::read(entry.result.as_ref().unwrap_or(&empty), CniVersion::NEWEST)
 }

@@ -12,13 +12,12 @@
 //! The process that performs the operation holds a copy of the device's lock. If the CNI call is killed, the lock stays
 //! held, so a following DEL waits for the end of the operation instead of seeing an intermediate state.
 
-use crate::ipc::message::{DaemonReply, DaemonRequest};
+use crate::ipc::message::{DaemonReply, DaemonRequest, DeviceOp};
 use crate::ipc::node_client::NodeClient;
 use crate::protocol::{CniContext, ConfigError, Error, FailPoint};
 use crate::state::Lock;
 use ferroband_kernel::{Hardware, Netns, Root};
-use ferroband_model::{Fault, PciAddress};
-use serde::{Deserialize, Serialize};
+use ferroband_model::Fault;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -29,27 +28,6 @@ use std::time::Duration;
 pub const HELPER_FLAG: &str = "--unbroken";
 /// How long a device operation waits for another one on the same node to finish.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A device operation. All of them are idempotent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum DeviceOp {
-    /// Unbind the function's driver, if it has one, and let the kernel probe it again.
-    Rebind { function: PciAddress },
-    /// Move an RDMA device from the host into the sandbox.
-    #[serde(rename = "lend")]
-    MoveToPod {
-        /// Name of the RDMA device on the host.
-        device: String,
-    },
-    /// Move an RDMA device from the sandbox back to the host.
-    #[serde(rename = "takeBack")]
-    MoveToHost {
-        /// Current name of the RDMA device in the sandbox.
-        device: String,
-    },
-}
 
 impl DeviceOp {
     /// Perform the operation in this process, which must be in the host's network namespace. Only one

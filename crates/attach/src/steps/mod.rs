@@ -10,5 +10,3 @@ pub(crate) mod ipoib;
 pub(crate) mod rdma;
 pub(crate) mod undo;
 pub(crate) mod vf;
-
-pub use device_op::DeviceOp;

@@ -3,12 +3,13 @@
 //! Moving an RDMA device destroys its IPoIB interface and creates a new one. Upstream's plugin does nothing about that,
 //! so after `ib-sriov` the pod has no interface. Ferroband configures the new interface like the old one.
 
+use crate::ipc::message::DeviceOp;
 use crate::ipc::node_client::NodeClient;
 use crate::protocol::{CniContext, CniResult, Error};
 use crate::state::Lock;
 use crate::state::journal::MovedRdmaDevice;
+use crate::steps::interface_addresses;
 use crate::steps::vf::{self, ObservedVf};
-use crate::steps::{DeviceOp, interface_addresses};
 use ferroband_kernel::sysfs::infiniband;
 use ferroband_kernel::{Error as KernelError, Hardware, Netns, NetnsMode, RdmaDeviceInfo, RouteSocket};
 use ferroband_model::PciAddress;

@@ -1,6 +1,6 @@
 //! Teardown of the steps in a journal: in reverse order, continuing after errors, ignoring what is already gone.
 
-use crate::ipc::node_client::{self, NodeClient};
+use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::StepKind;
 use crate::protocol::result::to_prev_result;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, FailPoint, Invocation, args};
@@ -136,7 +136,7 @@ pub(crate) fn finish_cleanup(
     let id = journal.id();
     if journal.needs_release && journal.interfaces_gone() {
         let release = PendingRelease::new(&id, journal.pod.clone());
-        errors.extend(node_client::release_or_queue(context, &release, daemon).err());
+        errors.extend(release.send_or_queue(context, daemon).err());
     }
     let closed = match errors.is_empty() {
         true => PendingStatus::new(id.clone())

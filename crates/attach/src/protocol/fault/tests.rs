@@ -1,6 +1,5 @@
 use super::*;
-use crate::protocol::{CniCommand, ConfigError};
-use crate::steps::delegate::PluginError;
+use crate::protocol::{CniCommand, ConfigError, PluginError};
 use std::path::PathBuf;
 
 fn reported(code: FaultCode) -> Error {

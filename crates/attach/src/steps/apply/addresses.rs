@@ -1,6 +1,6 @@
 //! Getting the addresses of an attachment and configuring them.
 
-use super::{AddOperation, read_result};
+use super::AddOperation;
 use crate::ipc::message::{DaemonReply, DaemonRequest};
 use crate::ipc::plan::{AssignedAddresses, StepKind};
 use crate::protocol::result::{ResultIp, ResultRoute};
@@ -78,7 +78,7 @@ impl AddOperation<'_> {
     /// except for `ib-sriov`.
     fn merge_ipam_result(&mut self, position: usize, ipam: CniResult) -> Result<(), Error> {
         let entry = &mut self.journal.entries[position];
-        let mut result = read_result(entry)?;
+        let mut result = entry.cni_result()?;
         result.ips = ipam.ips.into_iter().map(|ip| ResultIp { interface: Some(0), ..ip }).collect();
         result.routes = ipam.routes;
         // Unlike upstream's ipoib, upstream's ib-sriov returns the DNS settings of IPAM.
@@ -90,7 +90,7 @@ impl AddOperation<'_> {
     }
 
     fn configure_interfaces(&mut self, positions: &[usize]) -> Result<(), Error> {
-        let results = positions.iter().map(|&position| read_result(self.entry(position)));
+        let results = positions.iter().map(|&position| self.entry(position).cni_result());
         let results: Vec<_> = results.collect::<Result<_, _>>()?;
         let names =
             positions.iter().map(|&position| self.journal.entries[position].attachment.ifname.as_str());

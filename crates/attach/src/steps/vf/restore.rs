@@ -6,10 +6,11 @@
 use super::interface::{self, InterfaceLocation};
 use super::lease::{self, SavedVfState};
 use super::{ObservedVf, VfLease, VfOwner};
+use crate::ipc::message::DeviceOp;
 use crate::ipc::node_client::NodeClient;
 use crate::protocol::{CniContext, Error, FailPoint};
 use crate::state::Lock;
-use crate::steps::{DeviceOp, rdma};
+use crate::steps::rdma;
 use ferroband_kernel::rtnetlink::GuidKind;
 use ferroband_kernel::{Hardware, Netns, RouteSocket, boot_id};
 use ferroband_model::{Guid, PciAddress};
