@@ -96,16 +96,11 @@ fn parse_link_state(text: &str) -> Result<VfLinkState, ConfigError> {
     VfLinkState::deserialize(Value::from(text)).map_err(wrong)
 }
 
-/// Parse a GUID as upstream does: eight groups of two hexadecimal digits, separated by colons, not all zero.
+/// Parse a GUID. As upstream, accept only eight bytes separated by colons, not all zero.
 fn parse_guid(text: &str) -> Result<Guid, ConfigError> {
-    let invalid = || ConfigError::InvalidGuid { guid: text.to_owned() };
-    let groups: Vec<_> = text.split(':').collect();
-    let is_group = |group: &&str| group.len() == 2 && group.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if groups.len() != 8 || !groups.iter().all(is_group) {
-        return Err(invalid());
-    }
-    let value = u64::from_str_radix(&groups.concat(), 16).map_err(|_| invalid())?;
-    if value == 0 { Err(invalid()) } else { Ok(Guid::new(value)) }
+    let has_eight_groups = text.split(':').count() == 8;
+    let guid = text.parse::<Guid>().ok().filter(|guid| has_eight_groups && guid.value() != 0);
+    guid.ok_or_else(|| ConfigError::InvalidGuid { guid: text.to_owned() })
 }
 
 #[cfg(test)]

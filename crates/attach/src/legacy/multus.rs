@@ -8,7 +8,6 @@
 //! The first file may be missing or damaged (Multus writes it in place, and removes it even when a DEL
 //! failed). Then only the cache files show what is left.
 
-mod base64;
 mod state_files;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,20 @@
 //! Reading the Multus files. Damaged parts count as absent: DEL must not fail because of them.
 
-use super::{MULTUS_DIR, MultusAttachment, MultusState, base64};
+use super::{MULTUS_DIR, MultusAttachment, MultusState};
 use crate::ipc::plan::{Attachment, AttachmentDevice};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use ferroband_config::{ConfigFields, set_runtime_config};
 use ferroband_kernel::Root;
 use ferroband_model::config_object::set_key;
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Decode base64 as Go's encoder writes byte slices into JSON; `None` if `text` is something else.
+pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
 
 type JsonObject = Map<String, Value>;
 
@@ -52,7 +59,7 @@ fn from_delegate(
     let fields = ConfigFields(delegate);
     let text = |key: &str| fields.text(key).ok().flatten().filter(|text| !text.is_empty());
     // `Conf` and `ConfList` lack the keys that Multus does not know; `Bytes` has all of them.
-    let whole = text("Bytes").and_then(base64::decode).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let whole = text("Bytes").and_then(decode).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let has_plugins = |config: &JsonObject| {
         let fields = ConfigFields(config);
         fields.text("type").ok().flatten().is_some_and(|kind| !kind.is_empty())
@@ -91,7 +98,7 @@ fn from_delegate(
 /// An attachment known only from libcni's cache.
 fn from_cache(path: &Path, entry: &JsonObject, default: &str, version: &str) -> Option<MultusAttachment> {
     let fields = ConfigFields(entry);
-    let config = base64::decode(fields.text("config").ok()??)?;
+    let config = decode(fields.text("config").ok()??)?;
     let ifname = fields.text("ifName").ok()??;
     let attachment =
         build_attachment(serde_json::from_slice(&config).ok()?, ifname, ifname == default, version)?;

@@ -84,3 +84,22 @@ fn a_damaged_delegates_file_falls_back_to_the_cache() {
     let left = MultusState::load(&root, "c1", "eth0", "1.0.0").unwrap();
     assert_eq!(summary(&left), [("a", "eth0", true), ("b", "net1", false)]);
 }
+
+#[test]
+fn base64_is_decoded_as_in_rfc_4648() {
+    let cases = [
+        ("", ""),
+        ("Zg==", "f"),
+        ("Zm8=", "fo"),
+        ("Zm9v", "foo"),
+        ("Zm9vYg==", "foob"),
+        ("Zm9vYmE=", "fooba"),
+    ];
+    for (text, plain) in cases {
+        assert_eq!(state_files::decode(text).as_deref(), Some(plain.as_bytes()));
+    }
+    assert_eq!(state_files::decode("+/+/").as_deref(), Some(&[0xfb, 0xff, 0xbf][..]));
+    for wrong in ["Z", "Zm9vY", "Zm 9", "Zm9-"] {
+        assert_eq!(state_files::decode(wrong), None, "{wrong}");
+    }
+}
