@@ -55,17 +55,23 @@ pub struct Trigger(Arc<Notify>);
 impl Trigger {
     /// Adds a task that triggers a pass on every change of `cache`.
     #[must_use]
-    pub fn on_change<V, E>(self, tasks: &mut TaskSet<E>, cache: &WatchCache<V>) -> Self
+    pub fn on_change<V: 'static, E>(self, tasks: &mut TaskSet<E>, cache: &WatchCache<V>) -> Self
     where
         E: Error + From<TaskEnded> + Send + 'static,
     {
-        let (trigger, mut changes) = (self.clone(), cache.changes());
-        tasks.start_endless("controller trigger", async move {
-            while changes.changed().await.is_ok() {
-                trigger.fire();
-            }
-        });
+        tasks.start_endless("controller trigger", self.clone().follow(cache));
         self
+    }
+
+    /// Returns a future that triggers a pass on every change of `cache`. It must be polled, and never completes while
+    /// the cache exists.
+    pub fn follow<V>(self, cache: &WatchCache<V>) -> impl Future<Output = ()> + Send + use<V> {
+        let mut changes = cache.changes();
+        async move {
+            while changes.changed().await.is_ok() {
+                self.fire();
+            }
+        }
     }
 
     pub fn fire(&self) {

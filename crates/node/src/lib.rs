@@ -33,6 +33,9 @@ mod state_dirs;
 
 use ferroband_daemon::api_call;
 
+/// Field manager of the objects that the daemon writes.
+const FIELD_MANAGER: &str = "ferroband-node";
+
 pub mod address;
 pub mod advertise;
 pub mod allocate;

@@ -10,24 +10,19 @@
 
 use crate::{api_call::with_timeout, error::error_chain};
 use ferroband_api::spiderpool::SpiderCoordinator;
-use ferroband_daemon::{WatchCache, map_event, watch_forever};
+use ferroband_daemon::{Retry, SharedCache, decoded, reflect};
 use ferroband_model::config_object::{get_key, set_key};
 use k8s_openapi::api::{core::v1::Node, networking::v1::ServiceCIDR};
-use kube::{
-    Api, Client, ResourceExt,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
-};
+use kube::{Api, Client, runtime::watcher};
 use serde_json::{Map, Value, json};
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::time::sleep;
 use tracing::{debug, info};
 
-/// Pause after a failed attempt to read the Node object.
-const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+/// Shortest and longest pause after a failed attempt to read the Node object.
+const RETRY_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Name of the only SpiderCoordinator that is used.
 const DEFAULT_COORDINATOR: &str = "default";
 /// Fields of the SpiderCoordinator spec that have the same name in the plugin configuration.
@@ -48,39 +43,33 @@ const SPEC_FIELDS: [&str; 11] = [
 /// Caches of the objects from which the defaults of the coordinator plugin are taken.
 #[derive(Clone, Default)]
 pub struct CoordinatorDefaults {
-    coordinators: Arc<WatchCache<Map<String, Value>>>,
-    service_cidrs: Arc<WatchCache<Vec<String>>>,
+    coordinators: SharedCache<Map<String, Value>>,
+    service_cidrs: SharedCache<Vec<String>>,
     pod_cidrs: Arc<OnceLock<Vec<String>>>,
 }
 
 impl CoordinatorDefaults {
     pub async fn watch_coordinator(self, client: Client) {
-        let api: Api<DeserializeGuard<SpiderCoordinator>> = Api::all(client);
-        watch_forever("SpiderCoordinators", api, watcher::Config::default(), |event: Event<_>| {
-            self.coordinators.apply(map_event(event, |object: DeserializeGuard<SpiderCoordinator>| {
-                let name = (String::new(), object.name_any());
-                let value = object.0.ok().and_then(|object| serde_json::to_value(object).ok());
-                (name, value.and_then(|object| object.as_object().cloned()))
-            }));
-        })
-        .await;
+        let what = "SpiderCoordinators";
+        let reduce = |object: SpiderCoordinator| match serde_json::to_value(object) {
+            Ok(Value::Object(fields)) => Some(fields),
+            _ => None,
+        };
+        let (api, all) = (Api::all(client), watcher::Config::default());
+        reflect(what, api, all, self.coordinators, decoded(what, reduce)).await;
     }
 
     pub async fn watch_service_cidrs(self, client: Client) {
-        let api: Api<ServiceCIDR> = Api::all(client);
-        watch_forever("ServiceCIDRs", api, watcher::Config::default(), |event: Event<_>| {
-            self.service_cidrs.apply(map_event(event, |object: ServiceCIDR| {
-                let name = (String::new(), object.name_any());
-                (name, object.spec.and_then(|spec| spec.cidrs))
-            }));
-        })
-        .await;
+        let reduce = |object: ServiceCIDR| object.spec.and_then(|spec| spec.cidrs);
+        reflect("ServiceCIDRs", Api::all(client), watcher::Config::default(), self.service_cidrs, reduce)
+            .await;
     }
 
     /// Reads the pod CIDRs from the Node object, retrying until one attempt succeeds. Never returns, even
     /// after success.
     pub async fn read_pod_cidrs(self, client: Client, node: String) {
         let api: Api<Node> = Api::all(client);
+        let mut retry = Retry::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
         loop {
             match with_timeout(api.get(&node)).await {
                 Ok(object) => {
@@ -92,7 +81,7 @@ impl CoordinatorDefaults {
                 }
                 Err(e) => debug!(error = %error_chain(&e), "cannot read the Node object, retrying"),
             }
-            sleep(RETRY_INTERVAL).await;
+            retry.pause().await;
         }
     }
 
@@ -129,6 +118,7 @@ impl CoordinatorDefaults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::runtime::watcher::Event;
 
     fn fill(defaults: &CoordinatorDefaults, plugin: Value) -> Value {
         let mut plugin = plugin.as_object().unwrap().clone();

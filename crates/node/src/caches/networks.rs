@@ -2,18 +2,13 @@
 
 use crate::{Error, api_call::with_timeout};
 use ferroband_api::cncf::NetworkAttachmentDefinition;
-use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
-use kube::{
-    Api, Client, ResourceExt,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
-};
+use ferroband_daemon::{SharedCache, WatchCache, decoded, reflect};
+use kube::{Api, Client, runtime::watcher};
 use std::sync::Arc;
-use tracing::warn;
 
 #[derive(Clone)]
 pub struct NetworkDefinitionCache {
-    cache: Arc<WatchCache<NetworkAttachmentDefinition>>,
+    cache: SharedCache<NetworkAttachmentDefinition>,
     client: Client,
 }
 
@@ -29,10 +24,9 @@ impl NetworkDefinitionCache {
 
     /// Keeps the cache in sync with all definitions in the cluster. Never returns.
     pub async fn watch(self) {
-        let api: Api<DeserializeGuard<NetworkAttachmentDefinition>> = Api::all(self.client.clone());
-        let config = watcher::Config::default();
-        watch_forever("network attachment definitions", api, config, |event| self.cache.apply(reduce(event)))
-            .await;
+        let what = "network attachment definitions";
+        let (api, all) = (Api::all(self.client), watcher::Config::default());
+        reflect(what, api, all, self.cache, decoded(what, Some::<NetworkAttachmentDefinition>)).await;
     }
 
     /// Returns the definition from the cache. If it is not there, reads it from the API server, because it may have
@@ -53,21 +47,4 @@ impl NetworkDefinitionCache {
         })?;
         Ok(found.map(Arc::new))
     }
-}
-
-fn reduce(
-    event: Event<DeserializeGuard<NetworkAttachmentDefinition>>,
-) -> Event<(ObjectKey, Option<NetworkAttachmentDefinition>)> {
-    map_event(event, |object| {
-        let name = (object.namespace().unwrap_or_default(), object.name_any());
-        let definition = object.0.map(|mut definition| {
-            definition.metadata.managed_fields = None;
-            definition
-        });
-        if let Err(e) = &definition {
-            let definition = format!("{}/{}", name.0, name.1);
-            warn!(definition, error = e.error, "cannot parse the network attachment definition");
-        }
-        (name, definition.ok())
-    })
 }

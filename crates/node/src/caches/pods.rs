@@ -3,7 +3,7 @@
 use super::owners::PodOwner;
 use crate::{Error, api_call::with_timeout};
 use ferroband_daemon::{
-    WatchCache, addresses::is_stateful, map_event, watch_cache::ObjectKey, watch_forever,
+    SharedCache, WatchCache, addresses::is_stateful, map_event, watch_cache::ObjectKey, watch_forever,
 };
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
@@ -62,8 +62,8 @@ impl PodFacts {
 /// The pods of this node. Pods that are not in the cache are read from the API server.
 #[derive(Clone)]
 pub struct NodePodCache {
-    cache: Arc<WatchCache<PodFacts>>,
-    owners: Arc<WatchCache<PodOwner>>,
+    cache: SharedCache<PodFacts>,
+    owners: SharedCache<PodOwner>,
     client: Client,
 }
 
@@ -77,12 +77,12 @@ impl NodePodCache {
         &self.cache
     }
 
-    pub fn shared_cache(&self) -> Arc<WatchCache<PodFacts>> {
+    pub fn shared_cache(&self) -> SharedCache<PodFacts> {
         self.cache.clone()
     }
 
     /// The UIDs and controllers of the pods of this node.
-    pub fn owners(&self) -> &Arc<WatchCache<PodOwner>> {
+    pub fn owners(&self) -> &SharedCache<PodOwner> {
         &self.owners
     }
 

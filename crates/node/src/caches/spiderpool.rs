@@ -5,8 +5,11 @@
 use crate::{Error, api_call::with_timeout};
 use ferroband_address::spiderpool::{IpPool, PerFamily, PodNic, PoolSelectionContext};
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
-use ferroband_daemon::addresses::{parse_pool, reserved_ranges};
-use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
+use ferroband_daemon::{
+    SharedCache,
+    addresses::{parse_pool, reserved_ranges},
+    decoded, reflect,
+};
 use ferroband_model::{Fault, FaultCode};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
@@ -35,10 +38,10 @@ pub struct LabelsAndAnnotations {
 #[derive(Clone)]
 pub struct SpiderpoolCache {
     node: String,
-    pools: Arc<WatchCache<ParsedIpPool>>,
-    reserved: Arc<WatchCache<Vec<(IpAddr, IpAddr)>>>,
-    namespaces: Arc<WatchCache<LabelsAndAnnotations>>,
-    node_objects: Arc<WatchCache<LabelsAndAnnotations>>,
+    pools: SharedCache<ParsedIpPool>,
+    reserved: SharedCache<Vec<(IpAddr, IpAddr)>>,
+    namespaces: SharedCache<LabelsAndAnnotations>,
+    node_objects: SharedCache<LabelsAndAnnotations>,
     client: Client,
 }
 
@@ -50,7 +53,7 @@ impl SpiderpoolCache {
     }
 
     #[cfg(test)]
-    pub fn pools(&self) -> &WatchCache<ParsedIpPool> {
+    pub fn pools(&self) -> &SharedCache<ParsedIpPool> {
         &self.pools
     }
 
@@ -65,43 +68,30 @@ impl SpiderpoolCache {
     }
 
     pub async fn watch_pools(self) {
-        let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
-        watch_forever("SpiderIPPools", api, watcher::Config::default(), |event| {
-            self.pools.apply(map_event(event, map_pool));
-        })
-        .await;
+        let api = Api::all(self.client);
+        let reduce = |object| Some(parse_guarded(object));
+        reflect("SpiderIPPools", api, watcher::Config::default(), self.pools, reduce).await;
     }
 
     pub async fn watch_reserved(self) {
-        let api: Api<DeserializeGuard<SpiderReservedIP>> = Api::all(self.client.clone());
-        watch_forever("SpiderReservedIPs", api, watcher::Config::default(), |event| {
-            self.reserved.apply(map_event(event, |object: DeserializeGuard<SpiderReservedIP>| {
-                let name = (String::new(), object.name_any());
-                let parsed = object.0.map_err(|e| e.error);
-                let parsed = parsed.and_then(|object| reserved_ranges(&object).map_err(|e| e.to_string()));
-                let parsed =
-                    parsed.inspect_err(|error| warn!(reserved = name.1, error, "invalid SpiderReservedIP"));
-                (name, parsed.ok())
-            }));
-        })
-        .await;
+        let (what, api) = ("SpiderReservedIPs", Api::all(self.client));
+        let reduce = |object: SpiderReservedIP| {
+            let invalid =
+                |error: &_| warn!(reserved = object.name_any(), error = %error, "invalid SpiderReservedIP");
+            reserved_ranges(&object).inspect_err(invalid).ok()
+        };
+        reflect(what, api, watcher::Config::default(), self.reserved, decoded(what, reduce)).await;
     }
 
     pub async fn watch_namespaces(self) {
-        let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
-        watch_forever("namespaces", api, watcher::Config::default(), |event| {
-            self.namespaces.apply(map_event(event, labels_and_annotations));
-        })
-        .await;
+        let (api, all) = (Api::all(self.client), watcher::Config::default());
+        reflect("namespaces", api, all, self.namespaces, labels_and_annotations::<Namespace>).await;
     }
 
     pub async fn watch_node(self) {
-        let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
-        watch_forever("Node object of this node", api, config, |event| {
-            self.node_objects.apply(map_event(event, labels_and_annotations));
-        })
-        .await;
+        let (what, api) = ("Node object of this node", Api::all(self.client));
+        reflect(what, api, config, self.node_objects, labels_and_annotations::<Node>).await;
     }
 
     /// Collects the input of pool selection for a pod in `namespace`. Fails if the caches are not synced within
@@ -140,8 +130,7 @@ impl SpiderpoolCache {
         let listed = with_timeout(api.list(&ListParams::default())).await.map_err(|e| {
             Error::Api { action: "list", object: "SpiderIPPools".into(), source: Box::new(e) }.fault()
         })?;
-        let pools = listed.items.into_iter().map(map_pool);
-        let pools = pools.filter_map(|((_, name), pool)| Some((name, pool?))).collect();
+        let pools = listed.items.into_iter().map(|pool| (pool.name_any(), parse_guarded(pool))).collect();
         Ok(PoolSelectionInput { pools, ..input })
     }
 
@@ -163,7 +152,7 @@ impl SpiderpoolCache {
     }
 }
 
-fn map_pool(object: DeserializeGuard<SpiderIPPool>) -> (ObjectKey, Option<ParsedIpPool>) {
+fn parse_guarded(object: DeserializeGuard<SpiderIPPool>) -> ParsedIpPool {
     let name = object.name_any();
     let parsed = match object.0 {
         Ok(pool) => parse_pool(&pool).map(Arc::new),
@@ -176,17 +165,13 @@ fn map_pool(object: DeserializeGuard<SpiderIPPool>) -> (ObjectKey, Option<Parsed
     if let Err(error) = &parsed {
         warn!(pool = name, %error, "invalid SpiderIPPool");
     }
-    ((String::new(), name), Some(parsed))
+    parsed
 }
 
-fn labels_and_annotations<K>(object: PartialObjectMeta<K>) -> (ObjectKey, Option<LabelsAndAnnotations>)
-where
-    K: kube::Resource<DynamicType = ()>,
-{
-    let name = (String::new(), object.name_any());
+fn labels_and_annotations<K>(object: PartialObjectMeta<K>) -> Option<LabelsAndAnnotations> {
     let mut annotations = object.metadata.annotations.unwrap_or_default();
     annotations.retain(|key, _| key.starts_with("ipam.spidernet.io/"));
-    (name, Some(LabelsAndAnnotations { labels: object.metadata.labels.unwrap_or_default(), annotations }))
+    Some(LabelsAndAnnotations { labels: object.metadata.labels.unwrap_or_default(), annotations })
 }
 
 /// Input of Spiderpool's pool selection, apart from the annotations and labels of the pod.

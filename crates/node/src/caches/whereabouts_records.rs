@@ -14,18 +14,18 @@ use ferroband_address::whereabouts::{
     RecordedAllocation, RecordedAllocations, UnreadableRecords, parse_allocation_key, ranges_in_name,
 };
 use ferroband_api::whereabouts::IPPool;
-use ferroband_daemon::addresses::UNMANAGED_SELECTOR;
-use ferroband_daemon::{WatchCache, map_event, watch_cache::ObjectKey, watch_forever};
+use ferroband_daemon::{
+    Retry, SharedCache, WatchCache, addresses::UNMANAGED_SELECTOR, map_event, watch_cache::ObjectKey,
+    watch_forever,
+};
 use kube::{
     Api, Client, ResourceExt,
     api::ListParams,
     core::DeserializeGuard,
     runtime::watcher::{self, Event},
 };
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -37,7 +37,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Cache of the allocated addresses in IPPool objects. IPPools that Ferroband writes are left out.
 #[derive(Clone)]
 pub struct WhereaboutsRecords {
-    cache: Arc<WatchCache<RecordedAllocations>>,
+    cache: SharedCache<RecordedAllocations>,
     /// Why the IPPools cannot be listed.
     list_problem: Arc<Mutex<Option<String>>>,
     client: Client,
@@ -60,13 +60,13 @@ impl WhereaboutsRecords {
             all.records.extend(pool.records.iter().cloned());
             all.unreadable.extend(pool.unreadable.iter().cloned());
         }
-        let list_problem = self.list_problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let list_problem = self.list_problem.lock().clone();
         all.unreadable.extend(list_problem.map(|cause| UnreadableRecords { ranges: None, cause }));
         all
     }
 
     fn set_list_problem(&self, problem: Option<String>) {
-        let mut current = self.list_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.list_problem.lock();
         if let Some(problem) = &problem
             && current.as_ref() != Some(problem)
         {
@@ -80,13 +80,14 @@ impl WhereaboutsRecords {
     pub async fn watch(self) {
         let api: Api<DeserializeGuard<IPPool>> = Api::all(self.client.clone());
         let one = ListParams::default().limit(1);
+        let mut retry = Retry::new(Duration::from_secs(1), RETRY_INTERVAL);
         loop {
             let error = match with_timeout(api.list(&one)).await {
                 Ok(_) => break,
                 Err(e) => e,
             };
             match classify(&error) {
-                ApiFailure::Unavailable => sleep(Duration::from_secs(1)).await,
+                ApiFailure::Unavailable => retry.pause().await,
                 ApiFailure::NotFound => {
                     info!("the kind IPPool does not exist, so Whereabouts is not installed");
                     self.set_list_problem(None);

@@ -1,31 +1,28 @@
 //! Reads and writes this node's SriovNetworkNodeState.
 
 use crate::{
-    Error,
+    Error, FIELD_MANAGER,
     api_call::{ApiFailure, classify, with_timeout},
 };
 use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, IDLE, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::{WatchCache, map_event, watch_forever};
+use ferroband_daemon::{SharedCache, WatchCache, apply_status, reflect};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
     runtime::watcher,
 };
 use serde_json::json;
 use std::sync::Arc;
 
-/// Field manager for server-side apply.
-const FIELD_MANAGER: &str = "ferroband-node";
-
 #[derive(Clone)]
 pub struct NodeStateObject {
     api: Api<SriovNetworkNodeState>,
     namespace: String,
     node: String,
-    cache: Arc<WatchCache<SriovNetworkNodeState>>,
+    cache: SharedCache<SriovNetworkNodeState>,
 }
 
 impl NodeStateObject {
@@ -36,13 +33,7 @@ impl NodeStateObject {
 
     pub async fn watch(self) {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
-        let cache = self.cache.clone();
-        watch_forever("SriovNetworkNodeState of this node", self.api.clone(), config, move |event| {
-            cache.apply(map_event(event, |state: SriovNetworkNodeState| {
-                ((state.namespace().unwrap_or_default(), state.name_any()), Some(state))
-            }));
-        })
-        .await;
+        reflect("SriovNetworkNodeState of this node", self.api, config, self.cache, Some).await;
     }
 
     pub fn cache(&self) -> &WatchCache<SriovNetworkNodeState> {
@@ -68,13 +59,8 @@ impl NodeStateObject {
     }
 
     pub async fn write_status(&self, status: &SriovNetworkNodeStateStatus) -> Result<(), Error> {
-        let state = json!({
-            "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodeState",
-            "metadata": { "name": self.node }, "status": status,
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = with_timeout(self.api.patch_status(&self.node, &params, &Patch::Apply(&state))).await;
-        written.map(drop).map_err(|e| self.api_error("update the status of", e))
+        let written = apply_status(&self.api, FIELD_MANAGER, &self.node, status).await;
+        written.map_err(|e| self.api_error("update the status of", e))
     }
 
     /// Sets the annotation by which the node requests a drain or reboot from the cluster controller.

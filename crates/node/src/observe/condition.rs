@@ -1,7 +1,8 @@
 //! The node condition `FerrobandDevices`: whether all configured resources are advertised and their devices are
 //! healthy.
 
-use crate::{advertise::DeviceState, api_call::with_timeout, error::error_chain, pools::PoolProblem};
+use crate::{advertise::DeviceState, api_call::with_timeout, pools::PoolProblem};
+use ferroband_daemon::Retry;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -16,7 +17,8 @@ use tracing::warn;
 const CONDITION_TYPE: &str = "FerrobandDevices";
 /// How long to wait for further changes before the condition is written.
 const DEBOUNCE: Duration = Duration::from_secs(2);
-const RETRY_DELAY: Duration = Duration::from_secs(10);
+/// Shortest and longest pause after a failed write.
+const RETRY_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Maximum length of the condition's message. The log contains the complete text.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
@@ -29,7 +31,7 @@ pub async fn keep_condition_current(
 ) {
     let api: Api<Node> = Api::all(client);
     let mut reported: Option<Vec<PoolProblem>> = None;
-    let mut last_problem = String::new();
+    let mut retry = Retry::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
     loop {
         let changed = devices
             .wait_for(|devices| devices.initialized && reported.as_ref() != Some(&devices.problems))
@@ -45,14 +47,15 @@ pub async fn keep_condition_current(
         let patched =
             with_timeout(api.patch_status(&node, &PatchParams::default(), &Patch::Strategic(&patch))).await;
         match patched {
-            Ok(_) => reported = Some(problems),
+            Ok(_) => {
+                reported = Some(problems);
+                retry.succeeded();
+            }
             Err(e) => {
-                let problem = error_chain(&e);
-                if problem != last_problem {
-                    warn!(node, error = problem, "cannot update the node condition, retrying");
-                    last_problem = problem;
+                if let Some(error) = retry.news(&e) {
+                    warn!(node, error, "cannot update the node condition, retrying");
                 }
-                sleep(RETRY_DELAY).await;
+                retry.pause().await;
             }
         }
     }

@@ -1,20 +1,17 @@
 //! Runs the opensm supervisor according to this node's SubnetManagerHost object.
 
 use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
-use crate::{api_call::with_timeout, error::error_chain, install::is_uninstalled};
-use ferroband_api::ferroband::{SubnetManagerHost, SubnetManagerHostStatus};
-use ferroband_daemon::{WatchCache, map_event, watch_forever};
-use ferroband_kernel::{Hardware, Root};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::watcher,
+use crate::{Error, FIELD_MANAGER, install::is_uninstalled};
+use ferroband_api::ferroband::SubnetManagerHost;
+use ferroband_daemon::{
+    Controller, ControllerTiming, SharedCache, Trigger, apply_status, reflect, run_controller,
 };
-use serde_json::json;
+use ferroband_kernel::{Hardware, Root};
+use kube::{Api, Client, runtime::watcher};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
-use tracing::warn;
 
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reconciliation interval on nodes that do not run opensm.
@@ -29,48 +26,61 @@ pub async fn run_opensm_controller(
     hardware: Arc<dyn Hardware>,
     program: OpensmProgram,
 ) {
-    let cache: Arc<WatchCache<SubnetManagerHost>> = Arc::default();
-    let api: Api<SubnetManagerHost> = Api::all(client);
-    let field_selector = watcher::Config::default().fields(&format!("metadata.name={node}"));
-    let events = cache.clone();
-    let watching =
-        watch_forever("SubnetManagerHost of this node", api.clone(), field_selector, move |event| {
-            events.apply(map_event(event, |object: SubnetManagerHost| {
-                ((String::new(), object.name_any()), Some(object))
-            }));
-        });
-    let keeping = async {
+    let (api, cache): (Api<SubnetManagerHost>, _) = (Api::all(client), SharedCache::default());
+    let config = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let watching = reflect("SubnetManagerHost of this node", api.clone(), config, cache.clone(), Some);
+    let trigger = Trigger::default();
+    let supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));
+    let controller = OpensmController {
+        api,
+        node,
+        root,
+        cache: cache.clone(),
+        supervisor: Arc::new(Mutex::new(supervisor)),
+    };
+    let controlling = async {
         // Before the cache is synced, the SubnetManagerHost object seems to be missing, which would stop
         // opensm.
         cache.wait_synced().await;
-        let mut changes = cache.changes();
-        let mut supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));
-        loop {
-            changes.mark_unchanged();
-            let object = cache.get("", &node).filter(|_| !is_uninstalled(&root));
-            let desired = object.as_deref().map(DesiredOpensm::from_object);
-            let step = spawn_blocking(move || {
-                let status = supervisor.reconcile(desired.as_ref(), Instant::now());
-                (supervisor, status)
-            });
-            let Ok((returned, status)) = step.await else { return };
-            supervisor = returned;
-            if object.as_ref().is_some_and(|object| object.status.as_ref() != Some(&status)) {
-                update_status(&api, &node, &status).await;
-            }
-            let pause = if object.is_some() { RECONCILE_INTERVAL } else { IDLE_INTERVAL };
-            let _ = tokio::time::timeout(pause, changes.changed()).await;
-        }
+        run_controller(controller, trigger.clone()).await;
     };
-    tokio::join!(watching, keeping);
+    tokio::join!(watching, trigger.clone().follow(&cache), controlling);
 }
 
-async fn update_status(api: &Api<SubnetManagerHost>, node: &str, status: &SubnetManagerHostStatus) {
-    let object = json!({
-        "apiVersion": "ferroband.io/v1alpha1", "kind": "SubnetManagerHost", "metadata": {"name": node}, "status": status,
-    });
-    let params = PatchParams::apply("ferroband-node").force();
-    if let Err(error) = with_timeout(api.patch_status(node, &params, &Patch::Apply(&object))).await {
-        warn!(error = %error_chain(&error), "cannot update SubnetManagerHost status, retrying");
+struct OpensmController {
+    api: Api<SubnetManagerHost>,
+    node: String,
+    root: Root,
+    cache: SharedCache<SubnetManagerHost>,
+    supervisor: Arc<Mutex<OpensmSupervisor>>,
+}
+
+impl Controller for OpensmController {
+    const NAME: &'static str = "opensm";
+    /// A pass fails only if the status cannot be written. opensm must be supervised in an outage of the API server as
+    /// well, so the backoff does not grow.
+    const TIMING: ControllerTiming = ControllerTiming {
+        debounce: Duration::ZERO,
+        resync: IDLE_INTERVAL,
+        backoff: (RECONCILE_INTERVAL, RECONCILE_INTERVAL),
+    };
+    type Error = Error;
+
+    async fn reconcile(&self) -> Result<Option<Duration>, Error> {
+        let object = self.cache.get("", &self.node).filter(|_| !is_uninstalled(&self.root));
+        let desired = object.as_deref().map(DesiredOpensm::from_object);
+        let supervisor = self.supervisor.clone();
+        let status = spawn_blocking(move || supervisor.lock().reconcile(desired.as_ref(), Instant::now()))
+            .await
+            .map_err(|e| Error::Task { task: "opensm supervisor", source: Some(Box::new(e)) })?;
+        let Some(object) = object else { return Ok(None) };
+        if object.status.as_ref() != Some(&status) {
+            apply_status(&self.api, FIELD_MANAGER, &self.node, &status).await.map_err(|e| Error::Api {
+                action: "update the status of",
+                object: format!("SubnetManagerHost {}", self.node),
+                source: Box::new(e),
+            })?;
+        }
+        Ok(Some(RECONCILE_INTERVAL))
     }
 }

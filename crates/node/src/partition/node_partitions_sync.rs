@@ -3,35 +3,27 @@
 
 use super::node_partitions_state::NodePartitionsState;
 use super::ports;
-use crate::api_call::with_timeout;
-use crate::error::error_chain;
+use crate::{FIELD_MANAGER, api_call::with_timeout};
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsSpec, Partition};
 use ferroband_attach::journal::Journal;
-use ferroband_daemon::{WatchCache, map_event, watch_forever};
-use ferroband_kernel::{Hardware, Root};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::watcher,
+use ferroband_daemon::{
+    Controller, ControllerTiming, Retry, SharedCache, Trigger, apply, reflect, run_controller,
 };
+use ferroband_kernel::{Hardware, Root};
+use kube::{Api, Client, runtime::watcher};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// How long to wait after a change, so that several changes are written together.
-const BATCH_DELAY: Duration = Duration::from_millis(20);
 /// How often the virtual functions are read from sysfs while no change is notified.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5);
-/// Delay before the first failed write is retried. It doubles with every further failure, up to
-/// [`MAX_BACKOFF`].
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Shortest and longest pause after a failed call of the API server. Pods that start wait meanwhile.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// The desired content of this node's NodePartitions object, and caches of the API objects that it depends
 /// on.
@@ -39,11 +31,11 @@ pub struct NodePartitionsSync {
     node: String,
     client: Client,
     state: Mutex<NodePartitionsState>,
-    changed: Notify,
+    changed: Trigger,
     /// Watch cache that contains only this node's NodePartitions object.
-    pub own_object: Arc<WatchCache<NodePartitions>>,
+    pub own_object: SharedCache<NodePartitions>,
     /// All Partition objects, which define the namespaces that may use each partition.
-    pub partitions: Arc<WatchCache<Partition>>,
+    pub partitions: SharedCache<Partition>,
 }
 
 impl NodePartitionsSync {
@@ -52,7 +44,7 @@ impl NodePartitionsSync {
             node,
             client,
             state: Mutex::default(),
-            changed: Notify::new(),
+            changed: Trigger::default(),
             own_object: Arc::default(),
             partitions: Arc::default(),
         }
@@ -64,7 +56,7 @@ impl NodePartitionsSync {
 
     /// Wakes the writer ([`Self::run_writer`]). Called after a member was added or removed.
     pub fn notify_changed(&self) {
-        self.changed.notify_one();
+        self.changed.fire();
     }
 
     /// Returns this node's NodePartitions object from the watch cache, or `None` if it does not exist or the
@@ -75,25 +67,11 @@ impl NodePartitionsSync {
 
     /// Keeps the caches `own_object` and `partitions` in sync with the API server. Never returns.
     pub async fn run_watches(self: Arc<Self>) {
-        let field_selector = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
-        let (own_object, rules) = (self.own_object.clone(), self.partitions.clone());
-        let named = |name: String| (String::new(), name);
-        let own_watch = watch_forever(
-            "NodePartitions of this node",
-            Api::<NodePartitions>::all(self.client.clone()),
-            field_selector,
-            move |event| {
-                own_object.apply(map_event(event, |object| (named(object.name_any()), Some(object))));
-            },
-        );
-        let partition_watch = watch_forever(
-            "partitions",
-            Api::<Partition>::all(self.client.clone()),
-            watcher::Config::default(),
-            move |event| {
-                rules.apply(map_event(event, |object: Partition| (named(object.name_any()), Some(object))));
-            },
-        );
+        let own = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
+        let api = Api::all(self.client.clone());
+        let own_watch = reflect("NodePartitions of this node", api, own, self.own_object.clone(), Some);
+        let (api, all) = (Api::all(self.client.clone()), watcher::Config::default());
+        let partition_watch = reflect("partitions", api, all, self.partitions.clone(), Some);
         tokio::join!(own_watch, partition_watch);
     }
 
@@ -101,41 +79,13 @@ impl NodePartitionsSync {
     /// state to the object whenever the two differ. Never returns.
     pub async fn run_writer(self: Arc<Self>, hardware: Arc<dyn Hardware>, root: Root) {
         self.restore_state(&root).await;
-        let mut written: Option<NodePartitionsSpec> = None;
-        let mut pause = MIN_BACKOFF;
-        let mut idle = false;
-        loop {
-            let hardware_clone = hardware.clone();
-            if let Ok(Some(functions)) =
-                spawn_blocking(move || ports::list_function_guids(hardware_clone.root())).await
-            {
-                self.state().update_functions(&functions);
-            }
-            let spec = self.state().spec();
-            if written.as_ref() != Some(&spec) || (idle && self.differs_from_object(&spec)) {
-                match self.write(&spec).await {
-                    Ok(generation) => {
-                        self.state().record_written(&spec, generation);
-                        (written, pause) = (Some(spec), MIN_BACKOFF);
-                    }
-                    Err(error) => {
-                        warn!(error = %error_chain(&error), "cannot write NodePartitions, retrying");
-                        sleep(pause).await;
-                        pause = (pause * 2).min(MAX_BACKOFF);
-                        continue;
-                    }
-                }
-            }
-            idle = timeout(RESYNC_INTERVAL, self.changed.notified()).await.is_err();
-            if !idle {
-                sleep(BATCH_DELAY).await;
-            }
-        }
+        let trigger = self.changed.clone();
+        run_controller(NodePartitionsWriter { sync: self, hardware, written: Mutex::default() }, trigger)
+            .await;
     }
 
     /// Whether the cached NodePartitions object differs from `spec`, which was written earlier. If so, the
-    /// object was changed or deleted externally, or the API server was restored from a backup. Right after a
-    /// write, the cache may simply be stale.
+    /// object was changed or deleted externally, or the API server was restored from a backup.
     fn differs_from_object(&self, spec: &NodePartitionsSpec) -> bool {
         self.own_object.is_synced() && self.current_object().is_none_or(|object| object.spec != *spec)
     }
@@ -144,6 +94,7 @@ impl NodePartitionsSync {
     /// before that, the memberships of running pods would be removed.
     async fn restore_state(&self, root: &Root) {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
+        let mut retry = Retry::new(BACKOFF.0, BACKOFF.1);
         loop {
             let found = with_timeout(api.get_opt(&self.node)).await;
             match found {
@@ -163,9 +114,11 @@ impl NodePartitionsSync {
                     );
                     return self.state().restore(&object, &alive);
                 }
-                Err(error) => {
-                    warn!(error = %error_chain(&error), "cannot read NodePartitions, retrying");
-                    sleep(MAX_BACKOFF).await;
+                Err(e) => {
+                    if let Some(error) = retry.news(&e) {
+                        warn!(error, "cannot read NodePartitions, retrying");
+                    }
+                    retry.pause().await;
                 }
             }
         }
@@ -173,13 +126,52 @@ impl NodePartitionsSync {
 
     async fn write(&self, spec: &NodePartitionsSpec) -> kube::Result<i64> {
         let api: Api<NodePartitions> = Api::all(self.client.clone());
-        let object = json!({
-            "apiVersion": "ferroband.io/v1alpha1", "kind": "NodePartitions",
-            "metadata": {"name": self.node}, "spec": spec,
-        });
-        let params = PatchParams::apply("ferroband-node").force();
-        let written = with_timeout(api.patch(&self.node, &params, &Patch::Apply(&object))).await?;
+        let written = apply(&api, FIELD_MANAGER, &self.node, json!({"spec": spec})).await?;
         Ok(written.metadata.generation.unwrap_or_default())
+    }
+}
+
+/// The controller that writes the desired state to the NodePartitions object.
+struct NodePartitionsWriter {
+    sync: Arc<NodePartitionsSync>,
+    hardware: Arc<dyn Hardware>,
+    /// The last spec that was written, and when.
+    written: Mutex<Option<(NodePartitionsSpec, Instant)>>,
+}
+
+impl NodePartitionsWriter {
+    /// Whether `spec` must be written: it is new, or the object differs from it. Right after a write, the cache may be
+    /// stale, so the object is not compared.
+    fn needs_write(&self, spec: &NodePartitionsSpec) -> bool {
+        self.written.lock().as_ref().is_none_or(|(written, at)| {
+            written != spec || (at.elapsed() >= RESYNC_INTERVAL && self.sync.differs_from_object(spec))
+        })
+    }
+}
+
+impl Controller for NodePartitionsWriter {
+    const NAME: &'static str = "NodePartitions";
+    const TIMING: ControllerTiming = ControllerTiming {
+        // Several changes are written together, but starting pods wait for the write.
+        debounce: Duration::from_millis(20),
+        resync: RESYNC_INTERVAL,
+        backoff: BACKOFF,
+    };
+    type Error = kube::Error;
+
+    async fn reconcile(&self) -> kube::Result<Option<Duration>> {
+        let hardware = self.hardware.clone();
+        let functions = spawn_blocking(move || ports::list_function_guids(hardware.root())).await;
+        if let Ok(Some(functions)) = functions {
+            self.sync.state().update_functions(&functions);
+        }
+        let spec = self.sync.state().spec();
+        if self.needs_write(&spec) {
+            let generation = self.sync.write(&spec).await?;
+            self.sync.state().record_written(&spec, generation);
+            *self.written.lock() = Some((spec, Instant::now()));
+        }
+        Ok(None)
     }
 }
 

@@ -3,13 +3,14 @@
 //! A scrape is one short request from a trusted network, so a minimal HTTP/1.1 server is enough. It reads the
 //! request's head, responds, and closes the connection.
 
-use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
+use super::{MetricKind, PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
 use crate::{
     Error,
     caches::{PodOwner, WatchCache},
     error::error_chain,
     kubelet::read_checkpoint,
 };
+use ferroband_daemon::loop_metrics::loop_counters;
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -111,7 +112,12 @@ impl MetricsExporter {
             let held_devices = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
             let holders = PodsByPciAddress::from_checkpoint(&held_devices, &exporter.pods);
             let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
-            exporter.counters.collect(&holders, &sandboxes).render()
+            let mut families = exporter.counters.collect(&holders, &sandboxes);
+            for (metric, name, value) in loop_counters() {
+                let (help, labels) = (|| metric.help().to_owned(), vec![(metric.label(), name.to_owned())]);
+                families.add(metric.name().to_owned(), MetricKind::Counter, help, labels, value);
+            }
+            families.render()
         });
         page.await.unwrap_or_default()
     }
