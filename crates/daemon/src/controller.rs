@@ -8,9 +8,10 @@ use crate::{
     tasks::{TaskEnded, TaskSet},
     watch_cache::WatchCache,
 };
+use futures::{FutureExt, future::select_all};
 use std::{error::Error, future::Future, sync::Arc, time::Duration};
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{self, Instant},
 };
 use tracing::{info, warn};
@@ -48,34 +49,50 @@ pub trait Controller: Send + Sync + 'static {
     fn reconcile(&self) -> impl Future<Output = Result<Option<Duration>, Self::Error>> + Send;
 }
 
-/// Wakes a controller, which then runs one pass. Several triggers before a pass cause only one pass.
+/// Wakes a controller, which then runs one pass. Several triggers before a pass cause only one pass. The first pass runs
+/// when all caches of the trigger are synced: until then, existing objects seem to be absent.
 #[derive(Clone, Debug, Default)]
-pub struct Trigger(Arc<Notify>);
+pub struct Trigger {
+    fired: Arc<Notify>,
+    changes: Vec<watch::Receiver<u64>>,
+    required: Vec<watch::Receiver<u64>>,
+}
 
 impl Trigger {
-    /// Adds a task that triggers a pass on every change of `cache`.
+    /// Adds a cache. Each of its changes triggers a pass.
     #[must_use]
-    pub fn on_change<V: 'static, E>(self, tasks: &mut TaskSet<E>, cache: &WatchCache<V>) -> Self
-    where
-        E: Error + From<TaskEnded> + Send + 'static,
-    {
-        tasks.start_endless("controller trigger", self.clone().follow(cache));
+    pub fn on_change<V>(mut self, cache: &WatchCache<V>) -> Self {
+        self.changes.push(cache.changes());
         self
     }
 
-    /// Returns a future that triggers a pass on every change of `cache`. It must be polled, and never completes while
-    /// the cache exists.
-    pub fn follow<V>(self, cache: &WatchCache<V>) -> impl Future<Output = ()> + Send + use<V> {
-        let mut changes = cache.changes();
-        async move {
-            while changes.changed().await.is_ok() {
-                self.fire();
-            }
-        }
+    /// Adds a cache that the passes read, but whose changes trigger none.
+    #[must_use]
+    pub fn after_sync<V>(mut self, cache: &WatchCache<V>) -> Self {
+        self.required.push(cache.changes());
+        self
     }
 
     pub fn fire(&self) {
-        self.0.notify_one();
+        self.fired.notify_one();
+    }
+
+    async fn wait_synced(&mut self) {
+        for cache in self.changes.iter_mut().chain(&mut self.required) {
+            let _ = cache.wait_for(|changes| *changes > 0).await;
+        }
+    }
+
+    /// Forgets all changes so far, which the next pass will see.
+    fn mark_seen(&mut self) {
+        self.changes.iter_mut().for_each(watch::Receiver::mark_unchanged);
+    }
+
+    /// Waits for a change that is not seen yet.
+    async fn wait(&mut self) {
+        // `changed` cannot fail: the controller owns the caches.
+        let changes = self.changes.iter_mut().map(|cache| cache.changed().map(drop).boxed());
+        select_all(changes.chain([self.fired.notified().boxed()])).await;
     }
 }
 
@@ -90,10 +107,12 @@ where
 
 /// Runs a pass of `controller` after every trigger. After a failed pass, the next one follows with backoff.
 /// Never returns.
-pub async fn run_controller<C: Controller>(controller: C, trigger: Trigger) {
+pub async fn run_controller<C: Controller>(controller: C, mut trigger: Trigger) {
     let ControllerTiming { debounce, resync, backoff } = C::TIMING;
     let mut retry = Retry::new(backoff.0, backoff.1);
+    trigger.wait_synced().await;
     loop {
+        trigger.mark_seen();
         let start = Instant::now();
         let result = controller.reconcile().await;
         loop_metrics::count_pass(C::NAME, result.is_err(), start.elapsed());
@@ -114,7 +133,7 @@ pub async fn run_controller<C: Controller>(controller: C, trigger: Trigger) {
         };
         // Sleep after a trigger as well as after a timeout, so that a controller that is triggered all the time still
         // pauses between two passes.
-        let _ = time::timeout(next, trigger.0.notified()).await;
+        let _ = time::timeout(next, trigger.wait()).await;
         time::sleep(debounce).await;
     }
 }
@@ -123,8 +142,10 @@ pub async fn run_controller<C: Controller>(controller: C, trigger: Trigger) {
 mod tests {
     use super::*;
     use crate::loop_metrics::{LoopMetric, loop_counters};
+    use kube::runtime::watcher::Event;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    /// Counts its passes. The first ones fail, as many as the number says.
     struct CountingController(Arc<AtomicU32>, u32);
 
     impl Controller for CountingController {
@@ -167,7 +188,29 @@ mod tests {
         let counted: Vec<_> =
             loop_counters().into_iter().filter(|(_, name, _)| *name == "counting").collect();
         let of = |metric| counted.iter().find(|(counted, ..)| *counted == metric).unwrap().2;
-        assert_eq!(of(LoopMetric::ControllerPasses), u64::from(number + failed));
+        // The other test adds to the passes of the same name.
+        assert!(of(LoopMetric::ControllerPasses) >= u64::from(number + failed));
         assert_eq!(of(LoopMetric::ControllerFailures), u64::from(failed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn passes_begin_when_the_caches_are_synced_and_follow_their_changes() {
+        let (watched, read) = (WatchCache::default(), WatchCache::<u8>::default());
+        let passes = Arc::new(AtomicU32::new(0));
+        let trigger = Trigger::default().on_change(&watched).after_sync(&read);
+        let task = tokio::spawn(run_controller(CountingController(passes.clone(), 0), trigger));
+        let expect = async |number| {
+            time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(passes.load(Ordering::Relaxed), number);
+        };
+        watched.apply(Event::InitDone);
+        expect(0).await;
+        read.apply(Event::InitDone);
+        expect(1).await;
+        read.apply(Event::Apply((Default::default(), Some(1))));
+        expect(1).await;
+        watched.apply(Event::Apply((Default::default(), Some(1))));
+        expect(2).await;
+        task.abort();
     }
 }

@@ -17,28 +17,28 @@ pub enum LoopMetric {
 }
 
 impl LoopMetric {
-    /// Name of the Prometheus metric.
-    pub fn name(self) -> &'static str {
+    /// Name of the Prometheus metric, its help text, and the label that names the loop.
+    pub fn describe(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::ControllerPasses => "ferroband_controller_passes_total",
-            Self::ControllerFailures => "ferroband_controller_failures_total",
-            Self::ControllerMilliseconds => "ferroband_controller_duration_milliseconds_total",
-            Self::WatchRestarts => "ferroband_watch_restarts_total",
+            Self::ControllerPasses => {
+                ("ferroband_controller_passes_total", "Passes of a controller.", "controller")
+            }
+            Self::ControllerFailures => (
+                "ferroband_controller_failures_total",
+                "Passes of a controller that failed and were retried.",
+                "controller",
+            ),
+            Self::ControllerMilliseconds => (
+                "ferroband_controller_duration_milliseconds_total",
+                "Total duration of the passes of a controller.",
+                "controller",
+            ),
+            Self::WatchRestarts => (
+                "ferroband_watch_restarts_total",
+                "Restarts of a watch of API objects after an error.",
+                "watch",
+            ),
         }
-    }
-
-    pub fn help(self) -> &'static str {
-        match self {
-            Self::ControllerPasses => "Passes of a controller.",
-            Self::ControllerFailures => "Passes of a controller that failed and were retried.",
-            Self::ControllerMilliseconds => "Total duration of the passes of a controller.",
-            Self::WatchRestarts => "Restarts of a watch of API objects after an error.",
-        }
-    }
-
-    /// Name of the label that distinguishes the loops.
-    pub fn label(self) -> &'static str {
-        if self == Self::WatchRestarts { "watch" } else { "controller" }
     }
 }
 

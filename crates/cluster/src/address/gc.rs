@@ -199,12 +199,8 @@ impl Controller for AddressGc {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let AddressCaches { blocks, nodes, stateful_sets, .. } = &self.caches;
-        if !(blocks.is_synced() && nodes.is_synced() && stateful_sets.is_synced()) {
-            return Ok(Some(RECHECK_INTERVAL));
-        }
         let blocks: Vec<CachedBlock> =
-            blocks.list().into_iter().map(|(_, cached)| (*cached).clone()).collect();
+            self.caches.blocks.list().into_iter().map(|(_, cached)| (*cached).clone()).collect();
         let confirmed = self.confirm_with_api_server(&blocks).await?;
         for cached in &blocks {
             self.write_block(cached, reclaim_block(&cached.block, &confirmed)).await?;

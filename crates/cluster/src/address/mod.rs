@@ -33,16 +33,19 @@ use ferroband_daemon::{SharedCache, Trigger, start_controller, tasks::TaskSet};
 pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
     let caches = AddressCaches::watch(context, nodes, tasks);
     let trigger = Trigger::default()
-        .on_change(tasks, &caches.blocks)
-        .on_change(tasks, &caches.nodes)
-        .on_change(tasks, &caches.stateful_sets);
+        .on_change(&caches.blocks)
+        .on_change(&caches.nodes)
+        .on_change(&caches.stateful_sets);
     start_controller(tasks, gc::AddressGc::new(context, caches.clone()), trigger);
-    let trigger = Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.ip_pools);
+    let trigger = Trigger::default().on_change(&caches.blocks).on_change(&caches.ip_pools);
     start_controller(tasks, spider_pools::SpiderPoolController::new(context, caches.clone()), trigger);
-    let trigger = Trigger::default().on_change(tasks, &caches.blocks);
+    let trigger = Trigger::default().on_change(&caches.blocks);
     let projection = whereabouts_projection::WhereaboutsProjection::new(context, caches.clone());
     start_controller(tasks, projection, trigger);
-    let trigger =
-        Trigger::default().on_change(tasks, &caches.blocks).on_change(tasks, &caches.whereabouts_pools);
+    let trigger = Trigger::default()
+        .on_change(&caches.blocks)
+        .on_change(&caches.whereabouts_pools)
+        .after_sync(&caches.nodes)
+        .after_sync(&caches.stateful_sets);
     start_controller(tasks, whereabouts_cleanup::WhereaboutsCleanup::new(context, caches), trigger);
 }

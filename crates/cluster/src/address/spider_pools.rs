@@ -112,9 +112,6 @@ impl Controller for SpiderPoolController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if !(self.caches.blocks.is_synced() && self.caches.ip_pools.is_synced()) {
-            return Ok(Some(MIN_WRITE_INTERVAL));
-        }
         if legacy_lease::is_held_anywhere(&self.context.client, legacy_lease::SPIDERPOOL_LEASE).await? {
             return Ok(Some(MIN_WRITE_INTERVAL));
         }

@@ -130,12 +130,7 @@ impl Controller for WhereaboutsCleanup {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let AddressCaches { blocks, nodes, whereabouts_pools, stateful_sets, .. } = &self.caches;
-        let synced = blocks.is_synced() && nodes.is_synced() && whereabouts_pools.is_synced();
-        if !(synced && stateful_sets.is_synced()) {
-            return Ok(Some(RECHECK_INTERVAL));
-        }
-        let cached = blocks.list();
+        let cached = self.caches.blocks.list();
         let entries: HashMap<(&IpSpace, IpAddr), &AddressAllocation> = cached
             .iter()
             .flat_map(|(_, cached)| {
@@ -145,7 +140,7 @@ impl Controller for WhereaboutsCleanup {
             .collect();
         let mut known = self.known_in_blocks.lock().await;
         let (mut to_import, mut undecided) = (Vec::new(), false);
-        for (_, pool) in whereabouts_pools.list() {
+        for (_, pool) in self.caches.whereabouts_pools.list() {
             let mut stale = BTreeSet::new();
             for (offset, allocation) in &pool.spec.allocations {
                 let Some((space, address)) = self.recorded_address(&pool, offset) else { continue };

@@ -196,9 +196,6 @@ impl Controller for WhereaboutsProjection {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if !self.caches.blocks.is_synced() {
-            return Ok(Some(MIN_WRITE_INTERVAL));
-        }
         let mut last = self.last_projection.lock().await;
         let before = match last.take() {
             Some(before) if before.computed_at.elapsed() < MIN_WRITE_INTERVAL => {

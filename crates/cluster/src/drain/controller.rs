@@ -41,7 +41,8 @@ pub struct DrainController {
 
 impl DrainController {
     pub fn start(context: &ControllerContext, caches: &PolicyCaches, tasks: &mut TaskSet<Error>) {
-        let trigger = Trigger::default().on_change(tasks, &caches.states).on_change(tasks, &caches.pools);
+        let trigger =
+            Trigger::default().on_change(&caches.states).on_change(&caches.pools).after_sync(&caches.nodes);
         let controller = Self {
             context: context.clone(),
             caches: caches.clone(),
@@ -177,9 +178,6 @@ impl Controller for DrainController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if !self.caches.is_synced() {
-            return Ok(Some(DRAIN_RECHECK_INTERVAL));
-        }
         let states: Vec<_> = self.caches.states.list().into_iter().map(|(_, state)| state).collect();
         let mut requesting = Vec::new();
         let mut busy = false;

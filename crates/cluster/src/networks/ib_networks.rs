@@ -162,15 +162,8 @@ impl Controller for IbNetworkController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let caches = &self.caches;
-        let synced = caches.definitions.is_synced()
-            && caches.ib_networks.is_synced()
-            && caches.namespace_groups.is_synced();
-        if !synced {
-            return Ok(None);
-        }
         let mut failed = self.delete_orphans().await.err();
-        for (_, network) in caches.ib_networks.list() {
+        for (_, network) in self.caches.ib_networks.list() {
             // Continue after a failure: one network must not block the others.
             if let Err(e) = self.reconcile_one(&network).await {
                 failed = Some(e);

@@ -54,13 +54,12 @@ pub struct DesiredNetwork {
 }
 
 pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut TaskSet<Error>) {
-    let trigger =
-        Trigger::default().on_change(tasks, &caches.spider_configs).on_change(tasks, &caches.definitions);
+    let trigger = Trigger::default().on_change(&caches.spider_configs).on_change(&caches.definitions);
     start_controller(tasks, SpiderConfigController::new(context, caches), trigger);
     let trigger = Trigger::default()
-        .on_change(tasks, &caches.ib_networks)
-        .on_change(tasks, &caches.definitions)
-        .on_change(tasks, &caches.namespace_groups);
+        .on_change(&caches.ib_networks)
+        .on_change(&caches.definitions)
+        .on_change(&caches.namespace_groups);
     start_controller(tasks, IbNetworkController::new(context, caches), trigger);
 }
 

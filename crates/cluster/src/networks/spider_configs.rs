@@ -68,11 +68,6 @@ impl Controller for SpiderConfigController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        // Wait until the caches are complete: until then, an existing NetworkAttachmentDefinition may
-        // seem to be absent.
-        if !self.caches.definitions.is_synced() || !self.caches.spider_configs.is_synced() {
-            return Ok(None);
-        }
         let mut failed = None;
         let mut known = HashSet::new();
         for (_, config) in self.caches.spider_configs.list() {

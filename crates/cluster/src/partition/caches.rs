@@ -58,16 +58,6 @@ impl PartitionCaches {
             ),
         }
     }
-
-    /// Whether all caches have received the objects that existed when their watches started.
-    pub fn is_synced(&self) -> bool {
-        self.nodes.is_synced()
-            && self.node_partitions.is_synced()
-            && self.partitions.is_synced()
-            && self.secrets.is_synced()
-            && self.config_maps.is_synced()
-            && self.hosts.is_synced()
-    }
 }
 
 fn secret_strings(secret: Secret) -> Option<BTreeMap<String, String>> {

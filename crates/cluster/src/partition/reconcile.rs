@@ -60,11 +60,12 @@ impl PartitionController {
     pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
         let caches = PartitionCaches::start(context, nodes, tasks);
         let trigger = Trigger::default()
-            .on_change(tasks, &caches.nodes)
-            .on_change(tasks, &caches.node_partitions)
-            .on_change(tasks, &caches.partitions)
-            .on_change(tasks, &caches.secrets)
-            .on_change(tasks, &caches.config_maps);
+            .on_change(&caches.nodes)
+            .on_change(&caches.node_partitions)
+            .on_change(&caches.partitions)
+            .on_change(&caches.secrets)
+            .on_change(&caches.config_maps)
+            .after_sync(&caches.hosts);
         let none: Arc<dyn SubnetManager> = Arc::new(NoopSubnetManager);
         let (managers, receiver) = watch::channel(none);
         let (health_sender, health) = watch::channel(SubnetManagerHealth::default());
@@ -278,9 +279,6 @@ impl Controller for PartitionController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if !self.caches.is_synced() {
-            return Ok(Some(Duration::from_millis(500)));
-        }
         let backend = self.select_backend();
         let objects: Vec<Arc<NodePartitions>> =
             self.caches.node_partitions.list().into_iter().map(|(_, object)| object).collect();

@@ -63,15 +63,6 @@ impl PolicyCaches {
         }
     }
 
-    /// Whether all caches have received the objects that existed when their watches started.
-    pub fn is_synced(&self) -> bool {
-        self.nodes.is_synced()
-            && self.states.is_synced()
-            && self.pools.is_synced()
-            && self.policies.is_synced()
-            && self.operators.is_synced()
-    }
-
     /// Returns the spec of the SriovOperatorConfig `default`, or the default values if it does not exist.
     pub fn operator_config(&self, namespace: &str) -> SriovOperatorConfigSpec {
         self.operators.get(namespace, "default").map(|config| config.spec.clone()).unwrap_or_default()

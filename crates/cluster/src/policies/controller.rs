@@ -34,8 +34,6 @@ use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 
 const MAX_CONCURRENT_WRITES: usize = 8;
-/// How long to wait before checking again whether the caches are synced.
-const CACHE_RECHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The controller that turns policies into specs of SriovNetworkNodeStates.
 pub struct PolicyController {
@@ -50,11 +48,11 @@ pub struct PolicyController {
 impl PolicyController {
     pub fn start(context: &ControllerContext, caches: &PolicyCaches, tasks: &mut TaskSet<Error>) {
         let trigger = Trigger::default()
-            .on_change(tasks, &caches.nodes)
-            .on_change(tasks, &caches.states)
-            .on_change(tasks, &caches.pools)
-            .on_change(tasks, &caches.policies)
-            .on_change(tasks, &caches.operators);
+            .on_change(&caches.nodes)
+            .on_change(&caches.states)
+            .on_change(&caches.pools)
+            .on_change(&caches.policies)
+            .on_change(&caches.operators);
         let variable = std::env::var("STALE_NODE_STATE_CLEANUP_DELAY_MINUTES").ok();
         let controller = Self {
             context: context.clone(),
@@ -175,9 +173,6 @@ impl Controller for PolicyController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if !self.caches.is_synced() {
-            return Ok(Some(CACHE_RECHECK_INTERVAL));
-        }
         let own = self.context.settings.namespace.clone();
         let system_namespaces = self.context.settings.system_namespaces();
         let policies = self.caches.policies.list().into_iter().map(|(_, policy)| policy).collect();

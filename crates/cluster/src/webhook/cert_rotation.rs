@@ -153,12 +153,6 @@ impl Controller for CertRotation {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let synced = self.objects.secret.is_synced()
-            && self.objects.configuration.is_synced()
-            && self.caches.namespace_groups.is_synced();
-        if !synced {
-            return Ok(None);
-        }
         let (existing, now) = (self.objects.current_secret(), Timestamp::now());
         let current = existing.as_deref().and_then(WebhookCertificate::from_secret);
         let wait = match current.as_ref().filter(|current| !current.is_due_for_renewal(now)) {

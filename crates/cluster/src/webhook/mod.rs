@@ -64,8 +64,8 @@ pub fn start_leader_tasks(
     tasks: &mut TaskSet<Error>,
 ) {
     let trigger = Trigger::default()
-        .on_change(tasks, &objects.secret)
-        .on_change(tasks, &objects.configuration)
-        .on_change(tasks, &caches.namespace_groups);
+        .on_change(&objects.secret)
+        .on_change(&objects.configuration)
+        .on_change(&caches.namespace_groups);
     start_controller(tasks, CertRotation::new(context, caches, objects), trigger);
 }

@@ -29,22 +29,12 @@ pub async fn run_opensm_controller(
     let (api, cache): (Api<SubnetManagerHost>, _) = (Api::all(client), SharedCache::default());
     let config = watcher::Config::default().fields(&format!("metadata.name={node}"));
     let watching = reflect("SubnetManagerHost of this node", api.clone(), config, cache.clone(), Some);
-    let trigger = Trigger::default();
+    // Before the cache is synced, the SubnetManagerHost object seems to be missing, which would stop opensm.
+    let trigger = Trigger::default().on_change(&cache);
     let supervisor = OpensmSupervisor::new(program, move |label| select_port(hardware.root(), label));
-    let controller = OpensmController {
-        api,
-        node,
-        root,
-        cache: cache.clone(),
-        supervisor: Arc::new(Mutex::new(supervisor)),
-    };
-    let controlling = async {
-        // Before the cache is synced, the SubnetManagerHost object seems to be missing, which would stop
-        // opensm.
-        cache.wait_synced().await;
-        run_controller(controller, trigger.clone()).await;
-    };
-    tokio::join!(watching, trigger.clone().follow(&cache), controlling);
+    let controller =
+        OpensmController { api, node, root, cache, supervisor: Arc::new(Mutex::new(supervisor)) };
+    tokio::join!(watching, run_controller(controller, trigger));
 }
 
 struct OpensmController {

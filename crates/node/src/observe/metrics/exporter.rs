@@ -113,9 +113,10 @@ impl MetricsExporter {
             let holders = PodsByPciAddress::from_checkpoint(&held_devices, &exporter.pods);
             let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
             let mut families = exporter.counters.collect(&holders, &sandboxes);
-            for (metric, name, value) in loop_counters() {
-                let (help, labels) = (|| metric.help().to_owned(), vec![(metric.label(), name.to_owned())]);
-                families.add(metric.name().to_owned(), MetricKind::Counter, help, labels, value);
+            for (metric, loop_name, value) in loop_counters() {
+                let (name, help, label) = metric.describe();
+                let labels = vec![(label, loop_name.to_owned())];
+                families.add(name.to_owned(), MetricKind::Counter, || help.to_owned(), labels, value);
             }
             families.render()
         });
