@@ -8,7 +8,7 @@
 mod lease_object;
 
 use crate::ClusterSettings;
-use ferroband_daemon::{api_call::with_timeout, error_chain};
+use ferroband_daemon::{Retry, api_call::with_timeout, error_chain};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1;
 use kube::{Api, Client, api::PostParams};
@@ -40,16 +40,14 @@ impl LeaderLease {
     /// Waits until this replica holds the lease. Errors are logged and retried.
     pub async fn acquire(&self) {
         let mut observer = LeaseObserver::default();
-        let mut last_error = String::new();
+        let mut retry = Retry::new(self.retry_interval(), self.retry_interval());
         loop {
             match self.try_acquire(&mut observer).await {
                 Ok(true) => return,
-                Ok(false) => last_error.clear(),
+                Ok(false) => drop(retry.succeeded()),
                 Err(e) => {
-                    let problem = error_chain(&e);
-                    if problem != last_error {
-                        warn!(error = problem, "cannot acquire the lease; retrying");
-                        last_error = problem;
+                    if let Some(error) = retry.news(&e) {
+                        warn!(error, "cannot acquire the lease; retrying");
                     }
                 }
             }

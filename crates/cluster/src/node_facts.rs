@@ -1,9 +1,8 @@
 //! The facts about Nodes that the controllers need. The leader watches Nodes once, for all controllers.
 
 use crate::{ControllerContext, Error};
-use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
+use ferroband_daemon::{Reflectors, SharedCache, tasks::TaskSet};
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, runtime::watcher};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Key of the taint with which an administrator confirms that a node is off.
@@ -32,8 +31,7 @@ pub enum NodeFencing {
 impl NodeFacts {
     /// Starts the watch of all Nodes. It runs until `tasks` ends.
     pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> SharedCache<Self> {
-        let (api, all) = (Api::all(context.client.clone()), watcher::Config::default());
-        start_reflector(tasks, "Nodes", api, all, |node: Node| {
+        Reflectors { client: &context.client, tasks }.all("Nodes", |node: Node| {
             let fencing = NodeFencing::from_node(&node);
             Some(Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing })
         })

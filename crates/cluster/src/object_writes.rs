@@ -2,11 +2,14 @@
 
 use crate::Error;
 use ferroband_daemon::{
-    AppliedKind,
+    ApiKind,
     api_call::{ApiFailure, classify, with_timeout},
     apply, apply_status,
 };
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Preconditions},
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -14,14 +17,14 @@ use serde_json::Value;
 pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
 /// Applies `fields` to the object `name` of `api`.
-pub async fn apply_object<K: AppliedKind>(api: &Api<K>, name: &str, fields: Value) -> Result<(), Error> {
+pub async fn apply_object<K: ApiKind>(api: &Api<K>, name: &str, fields: Value) -> Result<(), Error> {
     let applied = apply(api, FIELD_MANAGER, name, fields).await;
     applied.map(drop).map_err(Error::api("apply", describe(api, name)))
 }
 
 /// Replaces the status of the object `name` of `api`. Succeeds if the object does not exist: it was deleted
 /// concurrently, so it needs no status.
-pub async fn apply_object_status<K: AppliedKind>(
+pub async fn apply_object_status<K: ApiKind>(
     api: &Api<K>,
     name: &str,
     status: &impl Serialize,
@@ -31,9 +34,22 @@ pub async fn apply_object_status<K: AppliedKind>(
 }
 
 /// Deletes the object `name` of `api`. Succeeds if it does not exist.
-pub async fn delete_object<K: AppliedKind>(api: &Api<K>, name: &str) -> Result<(), Error> {
+pub async fn delete_object<K: ApiKind>(api: &Api<K>, name: &str) -> Result<(), Error> {
     let deleted = with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop);
     ignore_missing(deleted).map_err(Error::api("delete", describe(api, name)))
+}
+
+/// Deletes `object` of `api`, unless it was changed since it was read.
+pub async fn delete_unchanged<K: ApiKind>(api: &Api<K>, object: &K) -> kube::Result<()> {
+    let unchanged = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+    let params = DeleteParams::default().preconditions(unchanged);
+    with_timeout(api.delete(&object.name_any(), &params)).await.map(drop)
+}
+
+/// Whether a write failed because the object was changed or deleted concurrently. The controller's next pass uses its
+/// new state.
+pub fn is_outdated(error: &kube::Error) -> bool {
+    matches!(classify(error), ApiFailure::Conflict | ApiFailure::NotFound)
 }
 
 fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {
@@ -41,7 +57,7 @@ fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {
 }
 
 /// Returns kind and name of an object, as errors show them.
-fn describe<K: AppliedKind>(api: &Api<K>, name: &str) -> String {
+fn describe<K: ApiKind>(api: &Api<K>, name: &str) -> String {
     let namespace = api.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     format!("{} {namespace}{name}", K::kind(&()))
 }

@@ -1,33 +1,22 @@
 //! Server-side apply. It creates an object if it does not exist, and removes fields that are no longer set.
 
-use crate::api_call::with_timeout;
+use crate::{ApiKind, api_call::with_timeout};
 use kube::{
-    Api, Resource,
+    Api,
     api::{Patch, PatchParams},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::Debug;
-
-/// A kind of object that can be applied.
-pub trait AppliedKind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug {}
-
-impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug> AppliedKind for K {}
 
 /// Applies `fields`, for example `{"spec": …}`, to the object `name`. Takes over fields of other managers. Returns the
 /// whole object.
-pub async fn apply<K: AppliedKind>(
-    api: &Api<K>,
-    manager: &str,
-    name: &str,
-    fields: Value,
-) -> kube::Result<K> {
+pub async fn apply<K: ApiKind>(api: &Api<K>, manager: &str, name: &str, fields: Value) -> kube::Result<K> {
     let (params, object) = (PatchParams::apply(manager).force(), complete::<K>(name, fields));
     with_timeout(api.patch(name, &params, &Patch::Apply(&object))).await
 }
 
 /// Replaces the fields of the status that `manager` has set. Fails if the object does not exist.
-pub async fn apply_status<K: AppliedKind>(
+pub async fn apply_status<K: ApiKind>(
     api: &Api<K>,
     manager: &str,
     name: &str,
@@ -39,7 +28,7 @@ pub async fn apply_status<K: AppliedKind>(
 }
 
 /// Adds type and name, which every applied object must contain.
-fn complete<K: AppliedKind>(name: &str, mut fields: Value) -> Value {
+fn complete<K: ApiKind>(name: &str, mut fields: Value) -> Value {
     fields["apiVersion"] = json!(K::api_version(&()));
     fields["kind"] = json!(K::kind(&()));
     fields["metadata"]["name"] = json!(name);

@@ -12,6 +12,7 @@
 //!  tasks::TaskSet: tasks that run as long as the daemon; shutdown: SIGTERM and SIGINT
 //! ```
 
+mod api_kind;
 mod apply;
 mod client;
 mod condition;
@@ -30,15 +31,16 @@ pub mod loop_metrics;
 pub mod tasks;
 pub mod watch_cache;
 
-pub use apply::{AppliedKind, apply, apply_status};
+pub use api_kind::ApiKind;
+pub use apply::{apply, apply_status};
 pub use client::api_client;
 pub use condition::condition;
 pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};
 pub use error_chain::error_chain;
 pub use events::EventPublisher;
-pub use reflector::{SharedCache, decoded, reflect, start_reflector};
+pub use reflector::{Reflectors, SharedCache, decoded, reflect};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
 pub use retry::Retry;
 pub use shutdown::shutdown_signal;
-pub use watch::{map_event, watch_forever};
+pub use watch::{map_event, named, watch_forever};
 pub use watch_cache::WatchCache;

@@ -1,13 +1,13 @@
 //! Fills caches from watches.
 
 use crate::{
+    ApiKind,
     tasks::{TaskEnded, TaskSet},
     watch::{map_event, watch_forever},
     watch_cache::WatchCache,
 };
-use kube::{Api, Resource, ResourceExt, core::DeserializeGuard, runtime::watcher};
-use serde::de::DeserializeOwned;
-use std::{error::Error, fmt::Debug, sync::Arc};
+use kube::{Api, Client, Resource, ResourceExt, core::DeserializeGuard, runtime::watcher};
+use std::{error::Error, sync::Arc};
 use tracing::warn;
 
 /// A cache that one watch fills and many readers use.
@@ -18,15 +18,13 @@ pub type SharedCache<V> = Arc<WatchCache<V>>;
 ///
 /// With `Api<K>`, an object that cannot be decoded stops the updates of the cache until it is corrected. With
 /// `Api<DeserializeGuard<K>>` and [`decoded`] it is skipped.
-pub async fn reflect<K, V>(
+pub async fn reflect<K: ApiKind, V>(
     what: &'static str,
     api: Api<K>,
     config: watcher::Config,
     cache: SharedCache<V>,
     reduce: impl Fn(K) -> Option<V>,
-) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) {
     watch_forever(what, api, config, |event| {
         cache.apply(map_event(event, |mut object: K| {
             let key = (object.namespace().unwrap_or_default(), object.name_any());
@@ -55,22 +53,33 @@ pub fn decoded<K: Resource, V>(
     }
 }
 
-/// Starts a task that fills the returned cache with what `reduce` returns for each object of `api`. Skips objects that
-/// cannot be decoded. If the CRD does not exist, the watch is retried; until then the cache is not synced.
-pub fn start_reflector<K, V, E>(
-    tasks: &mut TaskSet<E>,
-    what: &'static str,
-    api: Api<DeserializeGuard<K>>,
-    config: watcher::Config,
-    reduce: fn(K) -> Option<V>,
-) -> SharedCache<V>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    K::DynamicType: Default + Eq + std::hash::Hash + Clone,
-    V: Send + Sync + 'static,
-    E: Error + From<TaskEnded> + Send + 'static,
-{
-    let cache = SharedCache::default();
-    tasks.start_endless(what, reflect(what, api, config, cache.clone(), decoded(what, reduce)));
-    cache
+/// Starts reflectors as tasks.
+pub struct Reflectors<'a, E> {
+    pub client: &'a Client,
+    pub tasks: &'a mut TaskSet<E>,
+}
+
+impl<E: Error + From<TaskEnded> + Send + 'static> Reflectors<'_, E> {
+    /// Fills the returned cache with what `reduce` returns for each object of `api`. Skips objects that cannot be
+    /// decoded. If the CRD does not exist, the watch is retried; until then the cache is not synced.
+    pub fn start<K: ApiKind, V: Send + Sync + 'static>(
+        &mut self,
+        what: &'static str,
+        api: Api<DeserializeGuard<K>>,
+        config: watcher::Config,
+        reduce: fn(K) -> Option<V>,
+    ) -> SharedCache<V> {
+        let cache = SharedCache::default();
+        self.tasks.start_endless(what, reflect(what, api, config, cache.clone(), decoded(what, reduce)));
+        cache
+    }
+
+    /// Like [`Self::start`], for all objects of the kind in the cluster.
+    pub fn all<K: ApiKind, V: Send + Sync + 'static>(
+        &mut self,
+        what: &'static str,
+        reduce: fn(K) -> Option<V>,
+    ) -> SharedCache<V> {
+        self.start(what, Api::all(self.client.clone()), watcher::Config::default(), reduce)
+    }
 }

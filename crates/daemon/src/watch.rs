@@ -3,14 +3,13 @@
 //! kube's own `StreamBackoff` is not used: it starts again with the shortest pause after every event, and the watcher
 //! emits `Init` at the start of every attempt, so the pause would never grow during an outage.
 
-use crate::{Retry, loop_metrics};
+use crate::{ApiKind, Retry, loop_metrics};
 use futures::{StreamExt, pin_mut};
 use kube::{
-    Api, Resource,
+    Api,
     runtime::watcher::{self, Event, watcher},
 };
-use serde::de::DeserializeOwned;
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 use tracing::{info, warn};
 
 /// Shortest and longest pause before a failed watch is restarted. Both are shorter than kube's (0.8 s and 30 s), because
@@ -29,16 +28,19 @@ pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
     }
 }
 
+/// Selects the object `name` only.
+pub fn named(name: &str) -> watcher::Config {
+    watcher::Config::default().fields(&format!("metadata.name={name}"))
+}
+
 /// Watches the objects of `api` and passes the events to `apply`. Never returns; retries while the API server
 /// is unavailable.
-pub async fn watch_forever<K>(
+pub async fn watch_forever<K: ApiKind>(
     what: &'static str,
     api: Api<K>,
     config: watcher::Config,
     mut apply: impl FnMut(Event<K>),
-) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) {
     loop_metrics::count_restarts(what, 0);
     let events = watcher(api, config);
     pin_mut!(events);

@@ -9,12 +9,10 @@ use ferroband_api::{
     whereabouts::IPPool,
 };
 use ferroband_daemon::{
-    SharedCache,
+    Reflectors, SharedCache,
     addresses::{UNMANAGED_SELECTOR, block_from_object},
-    start_reflector,
     tasks::TaskSet,
 };
-use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Api, runtime::watcher};
 
 /// An AddressBlock as last received from the API server. Writes to it are conditional on `version`.
@@ -26,7 +24,7 @@ pub struct CachedBlock {
     pub uid: String,
 }
 
-/// Caches shared by all address controllers. `nodes` is shared with other controllers; each of the others is filled by its own watch.
+/// Caches shared by all address controllers. Other controllers use `nodes`, too.
 #[derive(Clone)]
 pub struct AddressCaches {
     pub blocks: SharedCache<CachedBlock>,
@@ -45,27 +43,15 @@ impl AddressCaches {
         nodes: &SharedCache<NodeFacts>,
         tasks: &mut TaskSet<Error>,
     ) -> Self {
-        let client = || context.client.clone();
-        let config = watcher::Config::default;
+        let mut watch = Reflectors { client: &context.client, tasks };
+        let foreign = watcher::Config::default().labels(UNMANAGED_SELECTOR);
         Self {
-            blocks: start_reflector(tasks, "AddressBlocks", Api::all(client()), config(), cached_block),
+            blocks: watch.all("AddressBlocks", cached_block),
             nodes: nodes.clone(),
-            stateful_sets: start_reflector(
-                tasks,
-                "StatefulSets",
-                Api::all(client()),
-                config(),
-                |set: StatefulSet| Some(StatefulSetOrdinals::from_set(&set)),
-            ),
-            ip_pools: start_reflector(tasks, "SpiderIPPools", Api::all(client()), config(), Some),
-            endpoints: start_reflector(tasks, "SpiderEndpoints", Api::all(client()), config(), Some),
-            whereabouts_pools: start_reflector(
-                tasks,
-                "IPPools",
-                Api::all(client()),
-                config().labels(UNMANAGED_SELECTOR),
-                Some,
-            ),
+            stateful_sets: watch.all("StatefulSets", |set| Some(StatefulSetOrdinals::from_set(&set))),
+            ip_pools: watch.all("SpiderIPPools", Some),
+            endpoints: watch.all("SpiderEndpoints", Some),
+            whereabouts_pools: watch.start("IPPools", Api::all(context.client.clone()), foreign, Some),
         }
     }
 }

@@ -5,13 +5,9 @@ use super::{
     reclaim::{ReclaimEvidence, ReclaimOutcome, reclaim_block},
     statefulset::StatefulSetOrdinals,
 };
-use crate::{ControllerContext, Error, node_facts::NodeFencing};
+use crate::{ControllerContext, Error, node_facts::NodeFencing, object_writes::is_outdated};
 use ferroband_api::ferroband::AddressBlock;
-use ferroband_daemon::{
-    Controller,
-    addresses::block_to_object,
-    api_call::{ApiFailure, classify, with_timeout},
-};
+use ferroband_daemon::{Controller, addresses::block_to_object, api_call::with_timeout};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Node, Pod},
@@ -140,16 +136,12 @@ impl AddressGc {
                     ));
                 }
                 for note in notes {
-                    self.context
-                        .events
-                        .publish(&written, EventType::Normal, "IPAddressGarbageCollected", note)
-                        .await;
+                    let events = &self.context.events;
+                    events.publish(&written, EventType::Normal, "IPAddressGarbageCollected", note).await;
                 }
                 Ok(())
             }
-            // The AddressBlock was changed or deleted concurrently. The controller's next pass uses the new
-            // version.
-            Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => Ok(()),
+            Err(e) if is_outdated(&e) => Ok(()),
             Err(e) => Err(Error::api("replace", format!("AddressBlock {name}"))(e)),
         }
     }
@@ -186,7 +178,7 @@ impl AddressGc {
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             match with_timeout(api.delete(&name, &parameters)).await {
                 Ok(_) => info!(block = name, "empty block deleted"),
-                Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {}
+                Err(e) if is_outdated(&e) => {}
                 Err(e) => return Err(Error::api("delete", format!("AddressBlock {name}"))(e)),
             }
         }

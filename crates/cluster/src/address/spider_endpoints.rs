@@ -1,14 +1,14 @@
 //! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
 use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, object_writes::is_outdated};
 use ferroband_address::{AddressAllocation, IpFamily};
 use ferroband_api::spiderpool::{
     EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
 };
 use ferroband_daemon::{
     addresses::{MANAGED_LABEL, is_managed},
-    api_call::{ApiFailure, classify, with_timeout},
+    api_call::with_timeout,
 };
 use futures::{TryStreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -116,11 +116,7 @@ impl EndpointChange<'_> {
             }
         };
         match result {
-            // Conflict and NotFound are ignored: the SpiderEndpoint was created or deleted concurrently, and
-            // the controller's next pass uses its new state.
-            Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
-                Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e))
-            }
+            Err(e) if !is_outdated(&e) => Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e)),
             _ => Ok(()),
         }
     }

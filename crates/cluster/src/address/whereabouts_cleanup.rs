@@ -5,21 +5,17 @@ use super::{
     caches::AddressCaches,
     legacy_import::{ImportDecision, LegacyAllocation, LegacyImporter},
 };
-use crate::{ControllerContext, Error};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{delete_object, delete_unchanged, is_outdated},
+};
 use ferroband_address::{
     AddressAllocation, IpSpace,
     whereabouts::{node_slice_space, parse_allocation_key, reservation_name},
 };
 use ferroband_api::whereabouts::{IPPool, IpAllocation, OverlappingRangeIPReservation};
-use ferroband_daemon::{
-    Controller,
-    addresses::is_managed,
-    api_call::{ApiFailure, classify, with_timeout},
-};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
-};
+use ferroband_daemon::{Controller, addresses::is_managed, api_call::with_timeout};
+use kube::{Api, ResourceExt, api::PostParams};
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
@@ -67,17 +63,13 @@ impl WhereaboutsCleanup {
         let written = if remaining.spec.allocations.is_empty() {
             // Delete the IPPool only if its resourceVersion is unchanged. If Whereabouts has added a record
             // since the IPPool was read, the deletion fails.
-            let preconditions = Preconditions { resource_version: pool.resource_version(), uid: pool.uid() };
-            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            with_timeout(api.delete(&name, &parameters)).await.map(drop)
+            delete_unchanged(&api, pool).await
         } else {
             with_timeout(api.replace(&name, &PostParams::default(), &remaining)).await.map(drop)
         };
         match written {
             Ok(()) => info!(pool = name, records = offsets.len(), "stale Whereabouts records removed"),
-            // The IPPool was changed or deleted concurrently. The controller's next pass uses the new
-            // version.
-            Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => return Ok(()),
+            Err(e) if is_outdated(&e) => return Ok(()),
             Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
         }
         for (offset, allocation) in pool.spec.allocations.iter().filter(|(key, _)| offsets.contains(*key)) {
@@ -91,15 +83,12 @@ impl WhereaboutsCleanup {
 
     async fn delete_reservation(&self, namespace: &str, name: &str, pod: &str) -> Result<(), Error> {
         let api: Api<OverlappingRangeIPReservation> = Api::namespaced(self.context.client.clone(), namespace);
-        let what = || format!("OverlappingRangeIPReservation {namespace}/{name}");
-        let found = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what()))?;
+        let what = format!("OverlappingRangeIPReservation {namespace}/{name}");
+        let found = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what))?;
         if !found.is_some_and(|found| !is_managed(&found) && found.spec.podref == pod) {
             return Ok(());
         }
-        match with_timeout(api.delete(name, &DeleteParams::default())).await {
-            Err(e) if classify(&e) != ApiFailure::NotFound => Err(Error::api("delete", what())(e)),
-            _ => Ok(()),
-        }
+        delete_object(&api, name).await
     }
 }
 

@@ -2,13 +2,16 @@
 //! that read these objects.
 
 use super::caches::AddressCaches;
-use crate::{ControllerContext, Error, object_writes::FIELD_MANAGER};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{FIELD_MANAGER, is_outdated},
+};
 use ferroband_address::whereabouts::{allocation_key, reservation_name};
 use ferroband_api::whereabouts::{
     IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
 };
 use ferroband_daemon::{
-    AppliedKind, Controller,
+    ApiKind, Controller,
     addresses::{MANAGED_LABEL, MANAGED_SELECTOR, is_managed},
     api_call::{ApiFailure, classify, with_timeout},
     apply,
@@ -115,7 +118,7 @@ impl WhereaboutsProjection {
 }
 
 /// One of Whereabouts' kinds: IPPool or OverlappingRangeIPReservation.
-trait ProjectedKind: AppliedKind + serde::Serialize {
+trait ProjectedKind: ApiKind + serde::Serialize {
     /// Whether objects of this kind always have the same fields. New objects are then written with one create call.
     /// Other kinds always use server-side apply: fields set by a create call have another owner, so a later apply
     /// could not remove them.
@@ -155,7 +158,7 @@ where
             }
         };
         match result {
-            Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
+            Err(e) if !is_outdated(&e) => {
                 return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
             }
             Ok(false) => drop(foreign.insert(name.clone())),

@@ -4,9 +4,9 @@ use crate::Error;
 use ferroband_api::{
     cncf::NetworkAttachmentDefinition, spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork,
 };
-use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
+use ferroband_daemon::{Reflectors, SharedCache, tasks::TaskSet};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt, runtime::watcher};
+use kube::{Client, ResourceExt};
 
 use super::GROUP_ANNOTATIONS;
 
@@ -25,31 +25,18 @@ pub struct NetworkCaches {
 impl NetworkCaches {
     /// Starts one watch for each cache. The watches run until `tasks` ends.
     pub fn start(client: &Client, tasks: &mut TaskSet<Error>) -> Self {
-        let config = watcher::Config::default;
-        let all = || client.clone();
+        let mut watch = Reflectors { client, tasks };
         Self {
-            definitions: start_reflector(
-                tasks,
-                "NetworkAttachmentDefinitions",
-                Api::all(all()),
-                config(),
-                Some,
-            ),
-            spider_configs: start_reflector(tasks, "SpiderMultusConfigs", Api::all(all()), config(), Some),
-            ib_networks: start_reflector(tasks, "SriovIBNetworks", Api::all(all()), config(), Some),
-            namespace_groups: start_reflector(
-                tasks,
-                "Namespaces",
-                Api::all(all()),
-                config(),
-                |namespace: Namespace| {
-                    let annotations = namespace.annotations();
-                    let group = GROUP_ANNOTATIONS.into_iter().find_map(|key| {
-                        Some((key, annotations.get(key).filter(|value| !value.is_empty())?.clone()))
-                    });
-                    Some(group)
-                },
-            ),
+            definitions: watch.all("NetworkAttachmentDefinitions", Some),
+            spider_configs: watch.all("SpiderMultusConfigs", Some),
+            ib_networks: watch.all("SriovIBNetworks", Some),
+            namespace_groups: watch.all("Namespaces", |namespace: Namespace| {
+                let annotations = namespace.annotations();
+                let group = GROUP_ANNOTATIONS.into_iter().find_map(|key| {
+                    Some((key, annotations.get(key).filter(|value| !value.is_empty())?.clone()))
+                });
+                Some(group)
+            }),
         }
     }
 }

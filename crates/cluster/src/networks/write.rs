@@ -1,12 +1,15 @@
 //! Writes and deletes NetworkAttachmentDefinitions.
 
 use super::{NetworkDefinition, definition::DefinitionDiff};
-use crate::{Error, object_writes::FIELD_MANAGER};
+use crate::{
+    Error,
+    object_writes::{FIELD_MANAGER, delete_unchanged},
+};
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_daemon::api_call::{ApiFailure, classify, with_timeout};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{Patch, PatchParams, PostParams},
 };
 use tracing::info;
 
@@ -53,8 +56,7 @@ pub async fn write_definition(
 pub async fn delete_definition(client: &Client, existing: &NetworkAttachmentDefinition) -> Result<(), Error> {
     let (namespace, name) = (existing.namespace().unwrap_or_default(), existing.name_any());
     let api: Api<NetworkAttachmentDefinition> = Api::namespaced(client.clone(), &namespace);
-    let unchanged = Preconditions { uid: existing.uid(), resource_version: existing.resource_version() };
-    match with_timeout(api.delete(&name, &DeleteParams::default().preconditions(unchanged))).await {
+    match delete_unchanged(&api, existing).await {
         Err(e) if classify(&e) != ApiFailure::NotFound => {
             Err(Error::api("delete", format!("NetworkAttachmentDefinition {namespace}/{name}"))(e))
         }

@@ -2,10 +2,10 @@
 
 use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
-use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet};
+use ferroband_daemon::{Reflectors, SharedCache, named, tasks::TaskSet};
 use ferroband_partition::PartitionSettings;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::{Api, runtime::watcher};
+use kube::Api;
 use std::collections::BTreeMap;
 
 /// Name of ib-kubernetes' Secret with the UFM credentials.
@@ -28,34 +28,19 @@ impl PartitionCaches {
         nodes: &SharedCache<NodeFacts>,
         tasks: &mut TaskSet<Error>,
     ) -> Self {
-        let client = &context.client;
-        let all = watcher::Config::default();
-        let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut watch = Reflectors { client: &context.client, tasks };
+        let namespace = PartitionSettings::NAMESPACE;
+        let secrets = Api::namespaced(context.client.clone(), namespace);
+        let config_maps = Api::namespaced(context.client.clone(), namespace);
+        let map_data = |map: ConfigMap| Some(map.data.unwrap_or_default());
+        let map_name = named(PartitionSettings::CONFIG_MAP);
         Self {
             nodes: nodes.clone(),
-            node_partitions: start_reflector(
-                tasks,
-                "NodePartitions",
-                Api::all(client.clone()),
-                all.clone(),
-                Some,
-            ),
-            partitions: start_reflector(tasks, "Partitions", Api::all(client.clone()), all.clone(), Some),
-            hosts: start_reflector(tasks, "SubnetManagerHosts", Api::all(client.clone()), all, Some),
-            secrets: start_reflector(
-                tasks,
-                "UFM Secret",
-                Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),
-                named(UFM_SECRET),
-                secret_strings,
-            ),
-            config_maps: start_reflector(
-                tasks,
-                "ib-kubernetes ConfigMap",
-                Api::namespaced(client.clone(), PartitionSettings::NAMESPACE),
-                named(PartitionSettings::CONFIG_MAP),
-                |map: ConfigMap| Some(map.data.unwrap_or_default()),
-            ),
+            node_partitions: watch.all("NodePartitions", Some),
+            partitions: watch.all("Partitions", Some),
+            hosts: watch.all("SubnetManagerHosts", Some),
+            secrets: watch.start("UFM Secret", secrets, named(UFM_SECRET), secret_strings),
+            config_maps: watch.start("ib-kubernetes ConfigMap", config_maps, map_name, map_data),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Removes the claims of deleted nodes from GuidBlocks.
 
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, object_writes::delete_unchanged};
 use ferroband_api::ferroband::GuidBlock;
 use ferroband_daemon::api_call::with_timeout;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
+    api::{ListParams, PostParams},
 };
 
 /// Removes all claims and reservations of `node` from all GuidBlocks, and deletes blocks that are empty then. Fails if a
@@ -25,8 +25,7 @@ pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Erro
         }
         let name = block.name_any();
         let written = if block.spec.claims.is_empty() && block.spec.node.is_empty() {
-            let unchanged = Preconditions { uid: block.uid(), resource_version: block.resource_version() };
-            with_timeout(api.delete(&name, &DeleteParams::default().preconditions(unchanged))).await.map(drop)
+            delete_unchanged(&api, &block).await
         } else {
             with_timeout(api.replace(&name, &PostParams::default(), &block)).await.map(drop)
         };

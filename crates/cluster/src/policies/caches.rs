@@ -6,7 +6,7 @@ use ferroband_api::sriov::{
     SriovNetworkNodePolicy, SriovNetworkNodeState, SriovNetworkPoolConfig, SriovOperatorConfig,
     SriovOperatorConfigSpec,
 };
-use ferroband_daemon::{SharedCache, start_reflector, tasks::TaskSet, watch_cache::ObjectKey};
+use ferroband_daemon::{Reflectors, SharedCache, tasks::TaskSet, watch_cache::ObjectKey};
 use kube::{Api, runtime::watcher};
 use std::sync::Arc;
 
@@ -29,37 +29,23 @@ impl PolicyCaches {
         tasks: &mut TaskSet<Error>,
     ) -> Self {
         let (client, own) = (&context.client, &context.settings.namespace);
+        let mut watch = Reflectors { client, tasks };
         let all = watcher::Config::default;
+        let without_vfs = |mut state: SriovNetworkNodeState| {
+            // A node may list about a hundred VFs. The controllers do not need them.
+            for nic in state.status.iter_mut().flat_map(|status| &mut status.interfaces) {
+                nic.vfs = Vec::new();
+            }
+            Some(state)
+        };
+        let (states, operators) =
+            (Api::namespaced(client.clone(), own), Api::namespaced(client.clone(), own));
         Self {
             nodes: nodes.clone(),
-            states: start_reflector(
-                tasks,
-                "SriovNetworkNodeStates",
-                Api::namespaced(client.clone(), own),
-                all(),
-                |mut state: SriovNetworkNodeState| {
-                    // A node may list about a hundred VFs. The controllers do not need them.
-                    for nic in state.status.iter_mut().flat_map(|status| &mut status.interfaces) {
-                        nic.vfs = Vec::new();
-                    }
-                    Some(state)
-                },
-            ),
-            pools: start_reflector(tasks, "SriovNetworkPoolConfigs", Api::all(client.clone()), all(), Some),
-            policies: start_reflector(
-                tasks,
-                "SriovNetworkNodePolicies",
-                Api::all(client.clone()),
-                all(),
-                Some,
-            ),
-            operators: start_reflector(
-                tasks,
-                "SriovOperatorConfigs",
-                Api::namespaced(client.clone(), own),
-                all(),
-                Some,
-            ),
+            states: watch.start("SriovNetworkNodeStates", states, all(), without_vfs),
+            pools: watch.all("SriovNetworkPoolConfigs", Some),
+            policies: watch.all("SriovNetworkNodePolicies", Some),
+            operators: watch.start("SriovOperatorConfigs", operators, all(), Some),
         }
     }
 

@@ -10,23 +10,20 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    object_writes::{apply_object, apply_object_status},
+    object_writes::{apply_object, apply_object_status, delete_unchanged, is_outdated},
 };
 use ferroband_api::sriov::{
     ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
 };
 use ferroband_daemon::{
-    AppliedKind, Controller, Trigger,
-    api_call::{ApiFailure, classify, with_timeout},
-    start_controller,
-    tasks::TaskSet,
+    ApiKind, Controller, Trigger, api_call::with_timeout, start_controller, tasks::TaskSet,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{Patch, PatchParams},
     runtime::events::EventType,
 };
 use parking_lot::Mutex;
@@ -106,7 +103,7 @@ impl PolicyController {
         desired: &[Condition],
     ) -> Result<(), Error>
     where
-        K: AppliedKind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: ApiKind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let generation = object.meta().generation;
         let Some(next) = updated_conditions(current, desired, generation, Timestamp::now()) else {
@@ -152,16 +149,10 @@ impl PolicyController {
                 NodeStateAction::Unmark => {
                     mark(None).await.map_err(Error::api("remove the annotation of", about))?;
                 }
-                NodeStateAction::Delete => {
-                    let same = Preconditions { uid: state.uid(), resource_version: state.resource_version() };
-                    let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
-                    match with_timeout(self.node_state_api().delete(&name, &params)).await {
-                        Err(e) if !matches!(classify(&e), ApiFailure::NotFound | ApiFailure::Conflict) => {
-                            return Err(Error::api("delete", about)(e));
-                        }
-                        _ => {}
-                    }
-                }
+                NodeStateAction::Delete => match delete_unchanged(&self.node_state_api(), &state).await {
+                    Err(e) if !is_outdated(&e) => return Err(Error::api("delete", about)(e)),
+                    _ => {}
+                },
             }
         }
         Ok(())

@@ -3,13 +3,12 @@
 
 use super::{NAME, certificate::WebhookCertificate, configuration};
 use crate::{ControllerContext, Error, networks::NetworkCaches, object_writes::apply_object};
-use ferroband_daemon::{Controller, SharedCache, api_call::with_timeout, start_reflector, tasks::TaskSet};
+use ferroband_daemon::{Controller, Reflectors, SharedCache, api_call::with_timeout, named, tasks::TaskSet};
 use jiff::Timestamp;
 use k8s_openapi::api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret};
 use kube::{
     Api, Client,
     api::{ObjectMeta, PostParams},
-    runtime::watcher,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -35,20 +34,15 @@ pub struct WebhookObjects {
 impl WebhookObjects {
     /// Starts both watches. They run until `tasks` ends.
     pub fn start(client: &Client, namespace: &str, tasks: &mut TaskSet<Error>) -> Self {
-        let named = || watcher::Config::default().fields(&format!("metadata.name={NAME}"));
+        let mut watch = Reflectors { client, tasks };
         let secrets = Api::namespaced(client.clone(), namespace);
         let webhooks = |object: MutatingWebhookConfiguration| {
             Some(serde_json::to_value(object.webhooks.unwrap_or_default()).unwrap_or_default())
         };
+        let configurations = Api::all(client.clone());
         Self {
-            secret: start_reflector(tasks, "webhook Secret", secrets, named(), Some),
-            configuration: start_reflector(
-                tasks,
-                "webhook configuration",
-                Api::all(client.clone()),
-                named(),
-                webhooks,
-            ),
+            secret: watch.start("webhook Secret", secrets, named(NAME), Some),
+            configuration: watch.start("webhook configuration", configurations, named(NAME), webhooks),
         }
     }
 

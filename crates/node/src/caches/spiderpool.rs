@@ -8,7 +8,7 @@ use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
 use ferroband_daemon::{
     SharedCache,
     addresses::{parse_pool, reserved_ranges},
-    decoded, reflect,
+    decoded, named, reflect,
 };
 use ferroband_model::{Fault, FaultCode};
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -89,7 +89,7 @@ impl SpiderpoolCache {
     }
 
     pub async fn watch_node(self) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
+        let config = named(&self.node);
         let (what, api) = ("Node object of this node", Api::all(self.client));
         reflect(what, api, config, self.node_objects, labels_and_annotations::<Node>).await;
     }

@@ -8,11 +8,10 @@ use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, IDLE, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::{SharedCache, WatchCache, apply_status, reflect};
+use ferroband_daemon::{SharedCache, WatchCache, apply_status, named, reflect};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
-    runtime::watcher,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ impl NodeStateObject {
     }
 
     pub async fn watch(self) {
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
+        let config = named(&self.node);
         reflect("SriovNetworkNodeState of this node", self.api, config, self.cache, Some).await;
     }
 

@@ -4,10 +4,10 @@ use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
 use crate::{Error, FIELD_MANAGER, install::is_uninstalled};
 use ferroband_api::ferroband::SubnetManagerHost;
 use ferroband_daemon::{
-    Controller, ControllerTiming, SharedCache, Trigger, apply_status, reflect, run_controller,
+    Controller, ControllerTiming, SharedCache, Trigger, apply_status, named, reflect, run_controller,
 };
 use ferroband_kernel::{Hardware, Root};
-use kube::{Api, Client, runtime::watcher};
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub async fn run_opensm_controller(
     program: OpensmProgram,
 ) {
     let (api, cache): (Api<SubnetManagerHost>, _) = (Api::all(client), SharedCache::default());
-    let config = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let config = named(&node);
     let watching = reflect("SubnetManagerHost of this node", api.clone(), config, cache.clone(), Some);
     // Before the cache is synced, the SubnetManagerHost object seems to be missing, which would stop opensm.
     let trigger = Trigger::default().on_change(&cache);

@@ -7,7 +7,7 @@ use crate::{FIELD_MANAGER, api_call::with_timeout};
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsSpec, Partition};
 use ferroband_attach::journal::Journal;
 use ferroband_daemon::{
-    Controller, ControllerTiming, Retry, SharedCache, Trigger, apply, reflect, run_controller,
+    Controller, ControllerTiming, Retry, SharedCache, Trigger, apply, named, reflect, run_controller,
 };
 use ferroband_kernel::{Hardware, Root};
 use kube::{Api, Client, runtime::watcher};
@@ -67,7 +67,7 @@ impl NodePartitionsSync {
 
     /// Keeps the caches `own_object` and `partitions` in sync with the API server. Never returns.
     pub async fn run_watches(self: Arc<Self>) {
-        let own = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
+        let own = named(&self.node);
         let api = Api::all(self.client.clone());
         let own_watch = reflect("NodePartitions of this node", api, own, self.own_object.clone(), Some);
         let (api, all) = (Api::all(self.client.clone()), watcher::Config::default());

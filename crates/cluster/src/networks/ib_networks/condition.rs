@@ -37,17 +37,9 @@ pub fn ready_condition(
         ),
         IbNetworkOutcome::Invalid(why) => (false, "NetworkAttachmentDefinitionInvalid", why.clone()),
     };
-    let previous = current.iter().find(|condition| condition.type_ == "Ready");
-    let same = previous.is_some_and(|previous| {
-        (previous.status == "True", previous.reason.as_str(), &previous.message)
-            == (is_ready, reason, &message)
-            && previous.observed_generation == generation
-    });
-    if same {
-        return None;
-    }
     let ready = condition(current, "Ready", Some(is_ready), reason, message);
-    Some(Condition { observed_generation: generation, ..ready })
+    let ready = Condition { observed_generation: generation, ..ready };
+    (!current.contains(&ready)).then_some(ready)
 }
 
 #[cfg(test)]
