@@ -8,6 +8,7 @@ use super::{
 };
 use crate::error::error_chain;
 use ferroband_address::{AddressPlanner, BlockWrite, IpBlockId};
+use ferroband_daemon::Retry;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use std::{
@@ -72,7 +73,7 @@ impl<S: BlockStore> BatchWriter<S> {
     pub async fn run(mut self) {
         let mut queue = AllocationQueue::default();
         let mut attempt = 0;
-        let mut pause = OUTAGE_BACKOFF.0;
+        let mut retry = Retry::new(OUTAGE_BACKOFF.0, OUTAGE_BACKOFF.1);
         let mut not_before = Instant::now();
         // Until all AddressBlocks have been listed once, it is unknown which addresses a sandbox already has.
         self.blocks.wait_synced().await;
@@ -100,7 +101,7 @@ impl<S: BlockStore> BatchWriter<S> {
             };
             not_before = Instant::now() + batching_pause;
             if available {
-                pause = OUTAGE_BACKOFF.0;
+                retry.succeeded();
                 attempt += 1;
                 // Repeated conflicts mean that other nodes write the same blocks at the same rate, or that the
                 // cache is wrong.
@@ -109,8 +110,7 @@ impl<S: BlockStore> BatchWriter<S> {
                 }
             } else {
                 // Requests that arrive during the pause join the next batch.
-                sleep(pause).await;
-                pause = (pause * 2).min(OUTAGE_BACKOFF.1);
+                retry.pause().await;
             }
         }
     }
