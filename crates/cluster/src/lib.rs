@@ -19,6 +19,7 @@ mod address;
 mod controller_context;
 mod controllers;
 mod error;
+mod last_events;
 mod node_facts;
 mod object_writes;
 mod run;

@@ -83,3 +83,42 @@ impl<E: Error + From<TaskEnded> + Send + 'static> Reflectors<'_, E> {
         self.start(what, Api::all(self.client.clone()), watcher::Config::default(), reduce)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{loop_metrics::loop_counters, tasks::TaskEnded};
+    use ferroband_testbed::fake_api::FakeApi;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+    use std::time::Duration;
+    use tokio::time::{sleep, timeout};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_survives_an_outage_and_an_object_that_cannot_be_decoded() {
+        let (api, what) = (FakeApi::default(), "config maps of the test");
+        api.set_unavailable(true);
+        let items = json!([
+            {"metadata": {"name": "good", "namespace": "n", "managedFields": [{"manager": "x"}]}, "data": {"a": "b"}},
+            {"metadata": {"name": "bad", "namespace": "n"}, "data": 5},
+        ]);
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+        api.insert_object("/api/v1/configmaps", list);
+        let mut tasks = TaskSet::<TaskEnded>::default();
+        let client = api.client();
+        let cache = Reflectors { client: &client, tasks: &mut tasks }.all(what, Some::<ConfigMap>);
+        sleep(Duration::from_secs(60)).await;
+        let attempts = api.list_calls().len();
+        assert!((8..=20).contains(&attempts), "{attempts} attempts with growing pauses");
+        let restarts = loop_counters().into_iter().find(|(_, name, _)| *name == what).unwrap().2;
+        assert_eq!(restarts, u64::try_from(attempts).unwrap());
+        assert!(!cache.is_synced());
+
+        api.set_unavailable(false);
+        timeout(Duration::from_secs(15), cache.wait_synced()).await.unwrap();
+        let names: Vec<_> = cache.list().into_iter().map(|((_, name), _)| name).collect();
+        assert_eq!(names, ["good"]);
+        assert_eq!(cache.get("n", "good").unwrap().metadata.managed_fields, None);
+        tasks.stop_all().await;
+    }
+}

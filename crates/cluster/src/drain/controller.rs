@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
+    last_events::LastEvents,
     node_facts::NodeLabels,
     policies::{DrainBudget, NodePools, PolicyCaches},
 };
@@ -16,7 +17,6 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::events::EventType,
 };
-use parking_lot::Mutex;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,9 +34,7 @@ pub struct DrainController {
     context: ControllerContext,
     caches: PolicyCaches,
     eviction_requests: EvictionRequests,
-    /// Reason and note of the last event about each node, so that the controller does not publish the same
-    /// event again.
-    last_events: Mutex<HashMap<String, String>>,
+    last_events: LastEvents,
 }
 
 impl DrainController {
@@ -47,7 +45,7 @@ impl DrainController {
             context: context.clone(),
             caches: caches.clone(),
             eviction_requests: EvictionRequests::default(),
-            last_events: Mutex::default(),
+            last_events: LastEvents::default(),
         };
         start_controller(tasks, controller, trigger);
     }
@@ -71,13 +69,7 @@ impl DrainController {
 
     /// Publishes an event about a node, unless the last event about this node had the same reason and note.
     async fn publish_once(&self, state: &SriovNetworkNodeState, kind: EventType, reason: &str, note: String) {
-        let node = state.name_any();
-        let key = format!("{reason} {note}");
-        let is_repeated = {
-            let mut last_events = self.last_events.lock();
-            last_events.insert(node, key.clone()).as_ref() == Some(&key)
-        };
-        if !is_repeated {
+        if self.last_events.insert_if_new(&state.uid().unwrap_or_default(), &format!("{reason} {note}")) {
             self.context.events.publish(state, kind, reason, note).await;
         }
     }

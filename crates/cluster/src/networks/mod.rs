@@ -15,7 +15,6 @@
 
 mod caches;
 mod coordinator_spec;
-mod dedup;
 mod definition;
 mod error;
 mod generated_plugins;

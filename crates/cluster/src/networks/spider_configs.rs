@@ -1,8 +1,8 @@
 //! Reconciles SpiderMultusConfigs: writes their NetworkAttachmentDefinitions.
 
 use super::write::{WriteOutcome, write_definition};
-use super::{NetworkCaches, dedup::NetworkEventDedup, spider_definition};
-use crate::{ControllerContext, Error};
+use super::{NetworkCaches, spider_definition};
+use crate::{ControllerContext, Error, last_events::LastEvents};
 use ferroband_api::spiderpool::SpiderMultusConfig;
 use ferroband_daemon::Controller;
 use ferroband_model::{Fault, FaultCode};
@@ -12,12 +12,12 @@ use std::{collections::HashSet, time::Duration};
 pub struct SpiderConfigController {
     context: ControllerContext,
     caches: NetworkCaches,
-    dedup: NetworkEventDedup,
+    last_events: LastEvents,
 }
 
 impl SpiderConfigController {
     pub fn new(context: &ControllerContext, caches: &NetworkCaches) -> Self {
-        Self { context: context.clone(), caches: caches.clone(), dedup: NetworkEventDedup::default() }
+        Self { context: context.clone(), caches: caches.clone(), last_events: LastEvents::default() }
     }
 
     async fn reconcile_one(&self, config: &SpiderMultusConfig) -> Result<(), Error> {
@@ -43,11 +43,11 @@ impl SpiderConfigController {
                 self.publish_fault(config, EventType::Warning, &fault).await;
             }
             WriteOutcome::UpToDate if desired.warnings.is_empty() => {
-                self.dedup.clear(&config.uid().unwrap_or_default());
+                self.last_events.clear(&config.uid().unwrap_or_default());
             }
             WriteOutcome::UpToDate => {
                 let note = desired.warnings.join("; ");
-                if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
+                if self.last_events.insert_if_new(&config.uid().unwrap_or_default(), &note) {
                     self.context.events.publish(config, EventType::Normal, "SpellingCorrected", note).await;
                 }
             }
@@ -57,7 +57,7 @@ impl SpiderConfigController {
 
     async fn publish_fault(&self, config: &SpiderMultusConfig, kind: EventType, fault: &Fault) {
         let note = fault.to_string();
-        if self.dedup.insert_if_new(&config.uid().unwrap_or_default(), &note) {
+        if self.last_events.insert_if_new(&config.uid().unwrap_or_default(), &note) {
             self.context.events.publish(config, kind, fault.code.reason(), note).await;
         }
     }
@@ -80,7 +80,7 @@ impl Controller for SpiderConfigController {
                 failed = Some(e);
             }
         }
-        self.dedup.retain(&known);
+        self.last_events.retain(&known);
         failed.map_or(Ok(None), Err)
     }
 }

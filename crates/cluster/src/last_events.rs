@@ -3,11 +3,11 @@
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 
-/// The message of the last event about each object, by UID of the object.
+/// The message of the last event about each object, by UID.
 #[derive(Debug, Default)]
-pub struct NetworkEventDedup(Mutex<HashMap<String, String>>);
+pub struct LastEvents(Mutex<HashMap<String, String>>);
 
-impl NetworkEventDedup {
+impl LastEvents {
     /// Records `text` and returns whether it differs from the message of the last event about the object.
     pub fn insert_if_new(&self, uid: &str, text: &str) -> bool {
         let mut messages = self.0.lock();
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_message_is_new_once_until_it_is_cleared() {
-        let dedup = NetworkEventDedup::default();
+        let dedup = LastEvents::default();
         assert!(
             dedup.insert_if_new("u", "bad")
                 && !dedup.insert_if_new("u", "bad")
