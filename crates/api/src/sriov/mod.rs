@@ -16,7 +16,7 @@ pub use constants::*;
 pub use ib_network::{ConditionsStatus, SriovIBNetwork, SriovIBNetworkSpec};
 pub use node_policy::{NicSelector, SriovNetworkNodePolicy, SriovNetworkNodePolicySpec};
 pub use node_state::{
-    InterfaceSpec, InterfaceStatus, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
+    InterfaceSpec, InterfaceStatus, PendingAction, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus, SystemState, VfGroup, VfHolder, VirtualFunction,
 };
 pub use operator_config::{SriovOperatorConfig, SriovOperatorConfigSpec, SriovOperatorConfigStatus};

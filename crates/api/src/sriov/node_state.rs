@@ -153,10 +153,26 @@ pub struct SriovNetworkNodeStateStatus {
     /// Pods that must be evicted before the node can be changed. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<VfHolder>,
+    /// Changes to the node that are being applied, in this order, and those that wait. Ferroband extension.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_actions: Vec<PendingAction>,
     /// Conditions, one of each type. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A change to the node that has not been applied yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingAction {
+    /// PCI address of the adapter or virtual function that is changed, or `node`.
+    pub target: String,
+    /// What is changed, for example `GUID 02:00:00:00:00:00:00:01` or `MTU 4092`.
+    pub change: String,
+    /// What the change waits for; absent if it is applied now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// A pod that uses virtual functions which are about to be changed.

@@ -1,91 +1,122 @@
-//! Applies planned changes to an adapter. If the daemon is killed between two changes, the next configuration
-//! pass plans the remaining changes.
+//! Runs actions. If the daemon is killed between two actions, the next configuration pass plans the remaining ones.
 
-use super::{
-    due::AdapterChanges,
-    record::OriginalStateStore,
-    vf_plan::{VfChanges, VfDriver},
+use super::{Action, OriginalStateStore, VfDriver, diff::firmware_fault, observe::MODPROBE_CONF};
+use crate::{
+    Error, error_chain,
+    install::{create_dir, write_atomically},
 };
-use crate::Error;
 use ferroband_kernel::{
-    Hardware, RouteSocket,
+    Errno, Hardware, NetnsMode, Root, RouteSocket,
+    firmware::{self, Firmware},
     rtnetlink::{GuidKind, VfLinkState},
 };
 use ferroband_model::PciAddress;
-use tracing::info;
+use std::{fs, io::ErrorKind};
 
-/// Applies the changes to one adapter. Creating functions blocks for seconds, so do not call this on a thread
-/// of the async runtime.
+/// How an action ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionOutcome {
+    Done,
+    /// The kernel accepts the change only after a reboot.
+    RebootRequired,
+}
+
+/// Runs one action. Creating functions blocks for seconds, so do not call this on a thread of the async runtime.
 pub fn apply(
+    action: &Action,
     hardware: &dyn Hardware,
+    firmware: &dyn Firmware,
     original_states: &OriginalStateStore,
-    pf: PciAddress,
-    changes: &AdapterChanges,
-) -> Result<(), Error> {
-    if let Some(original_state) = &changes.original_state {
-        original_states.write(pf, original_state)?;
-    }
-    if let Some(count) = changes.vf_count {
-        info!(%pf, count, "creating virtual functions");
-        // The kernel rejects a change from one nonzero number of virtual functions to another, so set 0
-        // first.
-        hardware.set_vf_count(pf, 0)?;
-        if count > 0 {
-            hardware.set_vf_count(pf, count)?;
-        }
-    }
-    for vf in &changes.vfs {
-        apply_vf(hardware, pf, vf)?;
-    }
-    if changes.mtu.is_some() || changes.up.is_some() {
-        let mut route = RouteSocket::open()?;
-        if let Some(link) = hardware.interfaces(pf, None)?.first() {
-            if let Some(mtu) = changes.mtu {
-                route.set_mtu(link.index, mtu)?;
+) -> Result<ActionOutcome, Error> {
+    match action {
+        Action::SetFirmware { card, settings, shortage } => firmware::set(firmware, *card, settings)
+            .map_err(|e| firmware_fault(*card, shortage, &error_chain(&e)))?,
+        Action::WriteModprobeOptions { options } => write_modprobe_options(hardware.root(), options)?,
+        Action::RemoveModprobeOptions => remove_modprobe_options(hardware.root())?,
+        Action::SetRdmaMode { mode } => return set_rdma_mode(hardware, *mode),
+        Action::SaveOriginalState { pf, state } => original_states.write(*pf, state)?,
+        Action::SetVfCount { pf, count } => {
+            // The kernel rejects a change from one nonzero number of virtual functions to another, so set 0 first.
+            hardware.set_vf_count(*pf, 0)?;
+            if *count > 0 {
+                hardware.set_vf_count(*pf, *count)?;
             }
-            match changes.up {
-                Some(true) => route.set_up(link.index)?,
-                Some(false) => route.set_down(link.index)?,
+        }
+        Action::SetVfGuid { pf, vf, index, guid, link_auto } => {
+            hardware.set_vf_guid(*pf, *index, GuidKind::Node, *guid)?;
+            hardware.set_vf_guid(*pf, *index, GuidKind::Port, *guid)?;
+            if *link_auto {
+                hardware.set_vf_link_state(*pf, *index, VfLinkState::Auto)?;
+            }
+            bind_driver(hardware, *vf, VfDriver::Kernel)?;
+        }
+        Action::BindVfDriver { vf, driver, .. } => bind_driver(hardware, *vf, *driver)?,
+        Action::SetVfMtu { interface, mtu, .. } => {
+            let mut route = RouteSocket::open()?;
+            if let Some(link) = route.link(interface)? {
+                route.set_mtu(link.index, *mtu)?;
+            }
+        }
+        Action::SetMtu { pf, mtu } => {
+            if let Some(link) = hardware.interfaces(*pf, None)?.first() {
+                RouteSocket::open()?.set_mtu(link.index, *mtu)?;
+            }
+        }
+        Action::SetLink { pf, up } => {
+            let mut route = RouteSocket::open()?;
+            match hardware.interfaces(*pf, None)?.first() {
+                Some(link) if *up => route.set_up(link.index)?,
+                Some(link) => route.set_down(link.index)?,
                 None => {}
             }
         }
+        Action::RemoveOriginalState { pf } => original_states.remove(*pf)?,
     }
-    if changes.remove_original_state {
-        info!(%pf, "original state restored, adapter no longer managed");
-        original_states.remove(pf)?;
+    Ok(ActionOutcome::Done)
+}
+
+fn bind_driver(hardware: &dyn Hardware, vf: PciAddress, driver: VfDriver) -> Result<(), Error> {
+    hardware.unbind_driver(vf)?;
+    match driver {
+        VfDriver::Kernel => {
+            hardware.set_driver_override(vf, None)?;
+            hardware.probe_driver(vf)?;
+        }
+        VfDriver::Vfio => {
+            hardware.set_driver_override(vf, Some("vfio-pci"))?;
+            let bound = hardware.bind_driver(vf, "vfio-pci");
+            // Clear the override, so that later binds match drivers by device id again.
+            hardware.set_driver_override(vf, None)?;
+            bound?;
+        }
     }
     Ok(())
 }
 
-fn apply_vf(hardware: &dyn Hardware, pf: PciAddress, changes: &VfChanges) -> Result<(), Error> {
-    if let Some(guid) = changes.guid {
-        hardware.set_vf_guid(pf, changes.index, GuidKind::Node, guid)?;
-        hardware.set_vf_guid(pf, changes.index, GuidKind::Port, guid)?;
+fn set_rdma_mode(hardware: &dyn Hardware, mode: NetnsMode) -> Result<ActionOutcome, Error> {
+    match hardware.set_rdma_netns_mode(mode) {
+        Ok(()) => Ok(ActionOutcome::Done),
+        // The kernel refuses to change the mode while other network namespaces exist. The modprobe options apply at
+        // the next boot.
+        Err(e) if e.errno() == Some(Errno::EBUSY) => Ok(ActionOutcome::RebootRequired),
+        Err(e) => Err(e.into()),
     }
-    if changes.set_link_auto {
-        hardware.set_vf_link_state(pf, changes.index, VfLinkState::Auto)?;
+}
+
+fn write_modprobe_options(root: &Root, options: &str) -> Result<(), Error> {
+    let path = root.path(MODPROBE_CONF);
+    if let Some(dir) = path.parent() {
+        create_dir(dir)?;
     }
-    match changes.rebind {
-        None => {}
-        Some(VfDriver::Kernel) => {
-            hardware.unbind_driver(changes.pci)?;
-            hardware.set_driver_override(changes.pci, None)?;
-            hardware.probe_driver(changes.pci)?;
+    write_atomically(&path, &mut options.as_bytes(), 0o644)
+}
+
+fn remove_modprobe_options(root: &Root) -> Result<(), Error> {
+    let path = root.path(MODPROBE_CONF);
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(Error::File { action: "remove", path, source })
         }
-        Some(VfDriver::Vfio) => {
-            hardware.unbind_driver(changes.pci)?;
-            hardware.set_driver_override(changes.pci, Some("vfio-pci"))?;
-            let bound = hardware.bind_driver(changes.pci, "vfio-pci");
-            // Clear the override, so that later binds match drivers by device id again.
-            hardware.set_driver_override(changes.pci, None)?;
-            bound?;
-        }
+        _ => Ok(()),
     }
-    if let Some((name, mtu)) = &changes.mtu {
-        let mut route = RouteSocket::open()?;
-        if let Some(link) = route.link(name)? {
-            route.set_mtu(link.index, *mtu)?;
-        }
-    }
-    Ok(())
 }

@@ -1,17 +1,15 @@
 //! Sources of GUIDs for virtual functions.
 //!
 //! ```text
-//! GUID file ──▶ GUID found at take-over ──▶ derived from cluster, adapter and VF index
-//!                                       or claimed from the administrator's range
+//! GUID found at take-over ──▶ derived from cluster, adapter and VF index
+//!                         or claimed from the administrator's range
 //! ```
 
-use super::GuidFile;
 use crate::partition::GuidClaimClient;
 use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
 use ferroband_partition::ClusterSlice;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -32,41 +30,6 @@ pub struct PfIdentity {
 pub trait GuidSource: Send + Sync {
     /// Returns the GUID of a function. `adopted` is the GUID with which it was found at take-over.
     fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault>;
-}
-
-/// The GUIDs of one configuration pass. The GUID file is read once per pass, so a changed file takes effect without
-/// a restart.
-pub struct PassGuids<'a> {
-    guid_file: Result<Option<GuidFile>, Fault>,
-    source: &'a dyn GuidSource,
-}
-
-impl<'a> PassGuids<'a> {
-    /// Reads the GUID file at `path`, which need not exist.
-    pub fn read(path: &Path, source: &'a dyn GuidSource) -> Self {
-        Self { guid_file: GuidFile::read(path), source }
-    }
-
-    /// The error of the GUID file, if it cannot be read.
-    pub fn guid_file_fault(&self) -> Option<&Fault> {
-        self.guid_file.as_ref().err()
-    }
-
-    /// Returns the desired GUID of a function. `adopted` is the GUID with which it was found at take-over, `current`
-    /// the one that it has now. While the GUID file is invalid, functions keep their GUIDs.
-    pub fn guid(
-        &self,
-        pf: PfIdentity,
-        vf: u32,
-        adopted: Option<Guid>,
-        current: Option<Guid>,
-    ) -> Result<Guid, Fault> {
-        match &self.guid_file {
-            Ok(None) => self.source.guid(pf, vf, adopted),
-            Ok(Some(guid_file)) => guid_file.guid(pf, vf).or_else(|fault| adopted.ok_or(fault)),
-            Err(fault) => current.ok_or_else(|| fault.clone()),
-        }
-    }
 }
 
 /// Derives GUIDs from the cluster, the adapter's GUID and the VF index.
@@ -131,7 +94,7 @@ impl PooledGuids {
 
 impl GuidSource for PooledGuids {
     fn guid(&self, pf: PfIdentity, vf: u32, adopted: Option<Guid>) -> Result<Guid, Fault> {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = self.claimed.lock();
         if let Some(guid) = claimed.guids.get(&(pf.pci, vf)) {
             return Ok(*guid);
         }

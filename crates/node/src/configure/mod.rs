@@ -1,52 +1,51 @@
 //! Stage configure: applies the spec of this node's SriovNetworkNodeState to the hardware and reports its status.
 //!
 //! ```text
-//!  SriovNetworkNodeState.spec ──▶ DesiredNodeConfig ─┐
-//!  hardware ──▶ ObservedNode ────────────────────────┼─▶ AdapterChanges, and the functions they disrupt
-//!  original states (on disk) ────────────────────────┘        │
-//!                                                      held by pods? ──yes──▶ a reset of the adapter: status.holders;
-//!                                                             │                 the cluster drains them
-//!                                                             │no             a change to one function: deferred until
-//!                                                             │                 its pod is gone, and reported
-//!                                                           apply ──▶ observe again, until there are no changes
-//!  firmware, RDMA mode ──system──▶ set at once; one reboot is requested if needed
+//!  SriovNetworkNodeState.spec ──▶ desired ───────────────────────┐
+//!  kernel, firmware, kubelet, original states ──observe──▶ state ─┼─diff──▶ ordered actions ──apply──▶ observe again,
+//!  GUID file, GUID source ──▶ desired GUIDs ──────────────────────┘    │                               until none is left
+//!                                                                      └▶ waiting actions:
+//!      a reset of an adapter waits until its holders are drained (status.holders; the cluster drains them)
+//!      a change to a function in use waits until its pod is gone
+//!      firmware and RDMA mode may wait for a reboot, of which there is one per configuration
 //!
 //!  functions that are ready ──▶ pools: advertised at once; functions that are about to change are withdrawn
+//!  actions ──▶ status.pendingActions, before they run
 //! ```
 //!
-//! Only the original states are kept between passes. Each pass reads the hardware and applies what is missing, so a
-//! daemon that is killed at any point continues after its restart. The original state of an adapter is saved before
-//! the first change and removed after all changes are undone. An adapter that has no original state and is not
-//! selected by a policy is never changed.
+//! Only `apply` changes the node. Only the original states are kept between passes. Each pass observes the node and
+//! applies what is missing, so a daemon that is killed at any point continues after its restart. The original state of
+//! an adapter is saved before the first change and removed after all changes are undone. An adapter that has no
+//! original state and is not selected by a policy is never changed.
 
+mod action;
 mod apply;
-mod card;
-mod desk;
+mod configurator;
+mod desired;
+mod desired_guids;
+mod diff;
 mod drain_request;
-mod due;
 mod guid_file;
 mod guids;
-mod held;
-mod keep;
 mod object;
-mod offer;
+mod observe;
+mod original_state;
+mod ready_pools;
 mod reboot;
-mod record;
-mod status;
-mod survey;
-mod system;
+mod reconcile;
+mod report;
+mod start;
 #[cfg(test)]
 mod tests;
-mod vf_plan;
-mod want;
 
-pub use desk::{ConfigurationPass, Configurator};
-pub use due::{AdapterChanges, AdapterPlan, plan_changes};
+pub use action::{Action, VfDriver, Wait, WaitingAction};
+pub use apply::ActionOutcome;
+pub use configurator::{AppliedActions, ConfigurationPass, Configurator};
+pub use desired::{DesiredAdapter, DesiredNodeConfig, DesiredVfGroup};
+pub use desired_guids::{DesiredGuids, GuidChooser};
+pub use diff::{AdapterPlan, NodeDiff, diff, plan_adapter};
 pub use guid_file::GuidFile;
-pub use guids::{DerivedGuids, GuidSource, PassGuids, PfIdentity};
-pub use held::DeferredVfChange;
-pub use keep::{ConfiguratorInputs, start_configurator};
-pub use record::{AdapterOriginalState, OriginalStateStore};
-pub use survey::{AdapterInterface, ObservedAdapter, ObservedFunction, ObservedNode, observe_node};
-pub use vf_plan::{VfChanges, VfDriver};
-pub use want::{DesiredAdapter, DesiredNodeConfig, DesiredVfGroup};
+pub use guids::{DerivedGuids, GuidSource, PfIdentity};
+pub use observe::{AdapterInterface, ObservedAdapter, ObservedFirmware, ObservedFunction, ObservedNode};
+pub use original_state::{AdapterOriginalState, OriginalStateStore};
+pub use start::{ConfiguratorInputs, start_configurator};

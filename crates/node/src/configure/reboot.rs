@@ -1,6 +1,9 @@
 //! Limits reboots to one per desired configuration. If the reboot did not help, it is not repeated.
 
-use crate::{Error, install::write_atomically};
+use crate::{
+    Error,
+    install::{create_dir, write_atomically},
+};
 use ferroband_kernel::{Root, boot_id};
 use std::{
     fs,
@@ -53,6 +56,9 @@ impl RebootLog {
     /// Records that a reboot is requested for `config`. Must be called before the reboot.
     pub fn record(&self, config: &impl Hash) -> Result<(), Error> {
         let text = format!("{} {}\n", key(config), self.boot);
+        if let Some(dir) = self.path.parent() {
+            create_dir(dir)?;
+        }
         write_atomically(&self.path, &mut text.as_bytes(), 0o600)
     }
 }
@@ -73,7 +79,6 @@ mod tests {
     fn each_configuration_causes_at_most_one_reboot() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
-        fs::create_dir_all(root.state("configure")).unwrap();
         let boot = |id: &str| {
             fs::create_dir_all(root.proc_("sys/kernel/random")).unwrap();
             fs::write(root.proc_("sys/kernel/random/boot_id"), id).unwrap();

@@ -1,12 +1,13 @@
 //! Tests of the planned changes to adapters, functions and firmware.
 
 mod firmware;
-mod offered;
+mod node_diff;
+mod ready_pools;
 
 use super::{
-    AdapterChanges, AdapterInterface, AdapterOriginalState, AdapterPlan, DerivedGuids, DesiredAdapter,
-    DesiredNodeConfig, GuidFile, GuidSource, ObservedAdapter, ObservedFunction, PassGuids, PfIdentity,
-    VfDriver, due::plan_changes,
+    Action, AdapterInterface, AdapterOriginalState, AdapterPlan, DerivedGuids, DesiredAdapter, DesiredGuids,
+    DesiredNodeConfig, GuidChooser, GuidFile, GuidSource, ObservedAdapter, ObservedFunction, PfIdentity,
+    VfDriver, plan_adapter,
 };
 use ferroband_api::sriov::SriovNetworkNodeStateSpec;
 use ferroband_kernel::{NetnsMode, rtnetlink::VfLinkState};
@@ -78,25 +79,68 @@ fn managed_state(observed: &ObservedAdapter) -> AdapterOriginalState {
     AdapterOriginalState { vfs: 0, guids, ..AdapterOriginalState::capture(observed, false) }
 }
 
+/// The GUIDs from `source`, without a GUID file.
+fn chosen(
+    desired: Option<&DesiredAdapter>,
+    observed: &ObservedAdapter,
+    state: Option<&AdapterOriginalState>,
+    source: &dyn GuidSource,
+) -> DesiredGuids {
+    let chooser = GuidChooser::read(Path::new("/nonexistent"), Some(source));
+    desired.map(|desired| chooser.choose_for_adapter(desired, observed, state)).unwrap_or_default()
+}
+
 /// Plans without a GUID file and without firmware changes.
 fn plan_all(
     desired: Option<&DesiredAdapter>,
     observed: &ObservedAdapter,
     state: Option<&AdapterOriginalState>,
 ) -> AdapterPlan {
-    let source = guids();
-    let guids = PassGuids::read(Path::new("/nonexistent"), &source);
-    plan_changes(desired, observed, state, &guids, false)
+    plan_adapter(desired, observed, state, &chosen(desired, observed, state, &guids()), false)
 }
 
 fn plan(
     desired: &DesiredAdapter,
     observed: &ObservedAdapter,
     state: Option<&AdapterOriginalState>,
-) -> AdapterChanges {
+) -> AdapterPlan {
     let plan = plan_all(Some(desired), observed, state);
     assert_eq!(plan.faults, []);
-    plan.changes
+    plan
+}
+
+/// The number of functions that a plan creates.
+fn new_count(plan: &AdapterPlan) -> Option<u16> {
+    plan.actions.iter().find_map(|action| match action {
+        Action::SetVfCount { count, .. } => Some(*count),
+        _ => None,
+    })
+}
+
+/// The original state that a plan saves, which must be its first action.
+fn saved_state(plan: &AdapterPlan) -> Option<&AdapterOriginalState> {
+    match plan.actions.first() {
+        Some(Action::SaveOriginalState { state, .. }) => Some(state),
+        _ => None,
+    }
+}
+
+/// The indexes and new GUIDs of functions.
+fn new_guids(plan: &AdapterPlan) -> Vec<(u32, Guid)> {
+    let guid = |action: &Action| match action {
+        Action::SetVfGuid { index, guid, .. } => Some((*index, *guid)),
+        _ => None,
+    };
+    plan.actions.iter().filter_map(guid).collect()
+}
+
+/// The functions whose driver is bound, without a new GUID.
+fn rebinds(plan: &AdapterPlan) -> Vec<(PciAddress, VfDriver)> {
+    let rebind = |action: &Action| match action {
+        Action::BindVfDriver { vf, driver, .. } => Some((*vf, *driver)),
+        _ => None,
+    };
+    plan.actions.iter().filter_map(rebind).collect()
 }
 
 /// The only fault of a plan.
@@ -115,10 +159,10 @@ fn fault(
 fn creating_the_first_functions_disrupts_no_pod() {
     let observed = observed_adapter(0);
     let changes = plan(&desired_adapter(json!({})), &observed, None);
-    assert_eq!((changes.vf_count, changes.disrupted_vfs.len()), (Some(4), 0));
+    assert_eq!((new_count(&changes), changes.disrupted_vfs.len()), (Some(4), 0));
     assert_eq!(
-        changes.original_state,
-        Some(AdapterOriginalState::capture(&observed, false)),
+        saved_state(&changes),
+        Some(&AdapterOriginalState::capture(&observed, false)),
         "the original state is saved first"
     );
 }
@@ -128,20 +172,20 @@ fn creating_the_first_functions_disrupts_no_pod() {
 fn more_functions_disrupt_all_functions_of_the_adapter() {
     let observed = observed_adapter(4);
     let changes = plan(&desired_adapter(json!({"numVfs": 8})), &observed, Some(&managed_state(&observed)));
-    assert_eq!((changes.vf_count, changes.disrupted_vfs.len()), (Some(8), 4));
+    assert_eq!((new_count(&changes), changes.disrupted_vfs.len()), (Some(8), 4));
 }
 
 // Case: operator C45
 #[test]
 fn matching_adapter_is_not_changed() {
     let observed = observed_adapter(4);
-    assert!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).is_empty());
+    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).actions, []);
 }
 
 #[test]
 fn fewer_desired_functions_do_not_change_the_adapter() {
     let observed = observed_adapter(8);
-    assert!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).is_empty());
+    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).actions, []);
 }
 
 // Case: operator C46
@@ -171,9 +215,9 @@ fn derived_guids_are_stable_and_unique() {
     observed.vfs[1].guid = None;
     observed.vfs[1].assigned = Some((None, Some(VfLinkState::Disable)));
     let changes = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
-    let [vf] = changes.vfs.as_slice() else { panic!("{changes:?}") };
-    assert_eq!((vf.index, vf.set_link_auto, vf.rebind), (1, true, Some(VfDriver::Kernel)));
-    assert!(vf.guid.is_some());
+    let [Action::SetVfGuid { index: 1, link_auto: true, .. }] = changes.actions[..] else {
+        panic!("{changes:?}")
+    };
     assert_eq!(changes.disrupted_vfs, BTreeSet::from([observed.vfs[1].pci]));
 }
 
@@ -204,8 +248,8 @@ fn guid_of_zeros_counts_as_unset() {
     let mut observed = observed_adapter(4);
     observed.vfs[0].guid = Some(Guid::new(0));
     let changes = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
-    assert_eq!(changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [0]);
-    assert!(changes.vfs[0].guid.is_some_and(|guid| !guid.is_unset()));
+    let [(0, guid)] = new_guids(&changes)[..] else { panic!("{changes:?}") };
+    assert!(!guid.is_unset());
 }
 
 // Case: operator C51
@@ -221,7 +265,7 @@ fn functions_outside_all_groups_are_ignored() {
     let mut observed = observed_adapter(6);
     observed.vfs[5].driver = Some("something-odd".to_owned());
     observed.vfs[5].guid = None;
-    assert!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).is_empty());
+    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed))).actions, []);
 }
 
 // Case: operator C55
@@ -232,7 +276,8 @@ fn vfio_pci_needs_an_iommu_group() {
     );
     let observed = observed_adapter(4);
     let changes = plan(&vfio, &observed, Some(&managed_state(&observed)));
-    assert!(changes.vfs.iter().all(|vf| vf.rebind == Some(VfDriver::Vfio) && vf.guid.is_none()));
+    assert_eq!(rebinds(&changes), observed.vfs.iter().map(|vf| (vf.pci, VfDriver::Vfio)).collect::<Vec<_>>());
+    assert_eq!(changes.actions.len(), 4, "no GUID is set: {changes:?}");
     let mut without = observed_adapter(4);
     without.vfs.iter_mut().for_each(|vf| vf.has_iommu_group = false);
     let fault = fault(&vfio, &without, Some(&managed_state(&without)));
@@ -241,34 +286,8 @@ fn vfio_pci_needs_an_iommu_group() {
     let mut bound = observed_adapter(4);
     bound.vfs[2].driver = Some("vfio-pci".to_owned());
     let back = plan(&desired_adapter(json!({})), &bound, Some(&managed_state(&bound)));
-    assert_eq!(
-        back.vfs.iter().map(|vf| (vf.index, vf.rebind)).collect::<Vec<_>>(),
-        [(2, Some(VfDriver::Kernel))]
-    );
-}
-
-// Case: operator C72
-#[test]
-fn missing_driver_of_a_held_function_causes_no_drain() {
-    let mut observed = observed_adapter(4);
-    observed.vfs[0].driver = None;
-    let vf = observed.vfs[0].pci;
-    let mut changes = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
-    let held = changes.take_held(|pci| pci == vf);
-    assert_eq!((held.len(), held[0].pci), (1, vf));
-    assert!(changes.is_empty(), "{changes:?}");
-    // The same holds if the policy requests another driver.
-    let vfio = desired_adapter(
-        json!({"vfGroups": [{"resourceName": "r", "deviceType": "vfio-pci", "vfRange": "0-3"}]}),
-    );
-    let mut other = plan(&vfio, &observed_adapter(4), Some(&managed_state(&observed)));
-    let held: Vec<_> = other.take_held(|pci| pci == vf).iter().map(ToString::to_string).collect();
-    assert_eq!((held, other.vfs.len()), (vec!["driver vfio-pci".to_owned()], 3));
-    assert!(!other.disrupted_vfs.contains(&vf));
-    // If no pod holds the function, its driver must be bound again.
-    let mut free = plan(&desired_adapter(json!({})), &observed, Some(&managed_state(&observed)));
-    assert_eq!(free.take_held(|_| false), []);
-    assert_eq!(free.vfs[0].rebind, Some(VfDriver::Kernel));
+    assert_eq!(rebinds(&back), [(bound.vfs[2].pci, VfDriver::Kernel)]);
+    assert_eq!(back.actions.len(), 1);
 }
 
 // Case: operator C52
@@ -279,10 +298,10 @@ fn guid_that_the_holding_pod_requested_is_no_difference() {
     observed.vfs[1].guid = Some(requested);
     observed.vfs[1].assigned = Some((Some(requested), Some(VfLinkState::Auto)));
     let state = managed_state(&observed);
-    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&state)).vfs.len(), 1);
+    assert_eq!(plan(&desired_adapter(json!({})), &observed, Some(&state)).actions.len(), 1);
     observed.vfs[1].guid_requested = true;
     let planned = plan_all(Some(&desired_adapter(json!({}))), &observed, Some(&state));
-    assert!(planned.changes.is_empty(), "{planned:?}");
+    assert_eq!(planned.actions, [], "{planned:?}");
     assert!(planned.ready_vfs.contains(&observed.vfs[1].pci), "it stays advertised");
     let adopted = AdapterOriginalState::capture(&observed, false).guids;
     assert_eq!(adopted.keys().collect::<Vec<_>>(), [&0, &2, &3], "it is not the function's own");
@@ -298,11 +317,11 @@ fn guids_found_at_take_over_are_adopted_unless_two_functions_share_one() {
     }
     let changes = plan(&desired_adapter(json!({})), &observed, None);
     assert_eq!(
-        changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(),
+        new_guids(&changes).iter().map(|(index, _)| *index).collect::<Vec<_>>(),
         [2, 3],
         "a duplicate and an unset GUID are replaced"
     );
-    let adopted = changes.original_state.unwrap().guids;
+    let adopted = saved_state(&changes).unwrap().guids.clone();
     assert_eq!(adopted, BTreeMap::from([(0, Guid::new(0x11)), (1, Guid::new(0x22))]));
 }
 
@@ -320,11 +339,12 @@ fn functions_that_got_a_guid_are_offered_if_the_range_is_too_small() {
     }
     let mut observed = observed_adapter(4);
     observed.vfs[1].driver = None;
-    let guids = PassGuids::read(Path::new("/nonexistent"), &TwoGuids);
-    let desired = desired_adapter(json!({}));
-    let plan = plan_changes(Some(&desired), &observed, Some(&managed_state(&observed)), &guids, false);
+    let (desired, state) = (desired_adapter(json!({})), managed_state(&observed));
+    let guids = chosen(Some(&desired), &observed, Some(&state), &TwoGuids);
+    let plan = plan_adapter(Some(&desired), &observed, Some(&state), &guids, false);
     assert_eq!(plan.ready_vfs, BTreeSet::from([observed.vfs[0].pci]));
-    assert_eq!(plan.changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [1], "the others go on");
+    assert_eq!(rebinds(&plan), [(observed.vfs[1].pci, VfDriver::Kernel)], "the others go on");
+    assert_eq!(plan.actions.len(), 1);
     let [fault] = &plan.faults[..] else { panic!("{plan:?}") };
     assert_eq!(fault.what, "virtual functions 2, 3 of adapter 0000:3b:00.0");
     assert_eq!((fault.cause.as_str(), fault.remedy.as_str()), ("GUIDs: all are claimed", "enlarge it"));
@@ -340,23 +360,24 @@ fn invalid_guid_file_is_reported_and_functions_keep_their_guids() {
     observed.vfs[3].guid = None;
     observed.vfs[3].assigned = None;
     let plan_now = || {
-        let guids = PassGuids::read(&path, &source);
-        let state = managed_state(&observed);
-        let plan = plan_changes(Some(&desired_adapter(json!({}))), &observed, Some(&state), &guids, false);
-        (plan, guids.guid_file_fault().cloned())
+        let (desired, state) = (desired_adapter(json!({})), managed_state(&observed));
+        let chooser = GuidChooser::read(&path, Some(&source));
+        let guids = chooser.choose_for_adapter(&desired, &observed, Some(&state));
+        let plan = plan_adapter(Some(&desired), &observed, Some(&state), &guids, false);
+        (plan, guids.file_fault)
     };
     assert_eq!(plan_now().0.faults, [], "without a file");
     std::fs::write(&path, "[{").unwrap();
     let (plan, fault) = plan_now();
     assert!(fault.unwrap().to_string().contains("EOF"), "the parser's error is shown");
-    assert_eq!((plan.ready_vfs.len(), plan.changes.vfs.len()), (3, 0));
+    assert_eq!((plan.ready_vfs.len(), plan.actions.len()), (3, 0));
     assert!(plan.faults[0].to_string().contains("EOF"), "{:?}", plan.faults);
     // The file is read again when it changes.
     let file = r#"[{"pciAddress":"0000:3b:00.0","guidsRange":{"start":"02:00:00:00:00:00:00:10","end":"02:00:00:00:00:00:00:13"}}]"#;
     std::fs::write(&path, file).unwrap();
     let (plan, fault) = plan_now();
     assert_eq!((fault, plan.faults.len()), (None, 0));
-    let planned: Vec<_> = plan.changes.vfs.iter().map(|vf| vf.guid.unwrap().value() & 0xff).collect();
+    let planned: Vec<_> = new_guids(&plan).iter().map(|(_, guid)| guid.value() & 0xff).collect();
     assert_eq!(planned, [0x10, 0x11, 0x12, 0x13]);
 }
 
@@ -366,13 +387,12 @@ fn functions_of_a_port_with_another_link_type_are_neither_created_nor_offered() 
     let mut observed = observed_adapter(4);
     observed.link_layer = Some(LinkLayer::Ethernet);
     let desired = desired_adapter(json!({"linkType": "ib", "numVfs": 8}));
-    let source = guids();
-    let guids = PassGuids::read(Path::new("/nonexistent"), &source);
     let state = managed_state(&observed);
-    let waiting = plan_changes(Some(&desired), &observed, Some(&state), &guids, true);
+    let guids = chosen(Some(&desired), &observed, Some(&state), &guids());
+    let waiting = plan_adapter(Some(&desired), &observed, Some(&state), &guids, true);
     assert_eq!(waiting, AdapterPlan::default(), "the node waits for its reboot");
-    let stuck = plan_changes(Some(&desired), &observed, Some(&state), &guids, false);
-    assert_eq!((stuck.changes.is_empty(), stuck.ready_vfs.len()), (true, 0));
+    let stuck = plan_adapter(Some(&desired), &observed, Some(&state), &guids, false);
+    assert_eq!((stuck.actions.len(), stuck.ready_vfs.len()), (0, 0));
     assert!(stuck.faults[0].cause.contains("Ethernet"), "{:?}", stuck.faults);
 }
 
@@ -384,7 +404,7 @@ fn adapter_that_cannot_be_read_is_reported_and_not_changed() {
     observed.error = Some("cannot read node_guid: Input/output error".to_owned());
     for desired in [Some(desired_adapter(json!({"numVfs": 8}))), None] {
         let plan = plan_all(desired.as_ref(), &observed, Some(&managed_state(&observed)));
-        assert!(plan.changes.is_empty(), "{plan:?}");
+        assert_eq!(plan.actions, [], "{plan:?}");
         assert!(plan.faults[0].to_string().contains("Input/output error"), "{plan:?}");
     }
     // An error of one function does not affect the others.
@@ -393,7 +413,8 @@ fn adapter_that_cannot_be_read_is_reported_and_not_changed() {
     observed.vfs[1].error = Some("Input/output error".to_owned());
     observed.vfs[2].driver = None;
     let plan = plan_all(Some(&desired_adapter(json!({}))), &observed, Some(&managed_state(&observed)));
-    assert_eq!(plan.changes.vfs.iter().map(|vf| vf.index).collect::<Vec<_>>(), [2]);
+    assert_eq!(rebinds(&plan), [(observed.vfs[2].pci, VfDriver::Kernel)]);
+    assert_eq!(plan.actions.len(), 1);
     assert!(plan.faults[0].what.contains("functions 1 of"), "{plan:?}");
 }
 
@@ -401,34 +422,34 @@ fn adapter_that_cannot_be_read_is_reported_and_not_changed() {
 fn mtu_is_raised_but_never_lowered() {
     let observed = observed_adapter(4);
     assert_eq!(
-        plan(&desired_adapter(json!({"mtu": 4092})), &observed, Some(&managed_state(&observed))).mtu,
-        Some(4092)
+        plan(&desired_adapter(json!({"mtu": 4092})), &observed, Some(&managed_state(&observed))).actions,
+        [Action::SetMtu { pf: pci(A), mtu: 4092 }]
     );
     assert_eq!(
-        plan(&desired_adapter(json!({"mtu": 1500})), &observed, Some(&managed_state(&observed))).mtu,
-        None
+        plan(&desired_adapter(json!({"mtu": 1500})), &observed, Some(&managed_state(&observed))).actions,
+        []
     );
 }
 
 #[test]
 fn original_state_is_restored_step_by_step_and_unmanaged_adapters_are_not_changed() {
     let undo = |observed: &ObservedAdapter, state: Option<&AdapterOriginalState>| {
-        plan_all(None, observed, state).changes
+        let plan = plan_all(None, observed, state);
+        (plan.actions, plan.disrupted_vfs.len())
     };
-    assert!(undo(&observed_adapter(4), None).is_empty(), "functions that Ferroband did not create");
+    let pf = pci(A);
+    assert_eq!(undo(&observed_adapter(4), None).0, [], "functions that Ferroband did not create");
     let mut observed = observed_adapter(4);
     let before = AdapterOriginalState { mtu: Some(2044), up: Some(false), ..AdapterOriginalState::default() };
-    let first = undo(&observed, Some(&before));
-    assert_eq!((first.vf_count, first.disrupted_vfs.len(), first.remove_original_state), (Some(0), 4, false));
+    assert_eq!(undo(&observed, Some(&before)), (vec![Action::SetVfCount { pf, count: 0 }], 4));
     observed.vfs.clear();
     observed.interface = Some(AdapterInterface { index: 7, mtu: 4092, up: true });
-    let second = undo(&observed, Some(&before));
-    assert_eq!((second.mtu, second.up, second.remove_original_state), (Some(2044), Some(false), false));
-    observed.interface = Some(AdapterInterface { index: 7, mtu: 2044, up: false });
     assert_eq!(
-        undo(&observed, Some(&before)),
-        AdapterChanges { remove_original_state: true, ..AdapterChanges::default() }
+        undo(&observed, Some(&before)).0,
+        [Action::SetMtu { pf, mtu: 2044 }, Action::SetLink { pf, up: false }]
     );
+    observed.interface = Some(AdapterInterface { index: 7, mtu: 2044, up: false });
+    assert_eq!(undo(&observed, Some(&before)).0, [Action::RemoveOriginalState { pf }]);
 }
 
 #[test]
@@ -436,16 +457,12 @@ fn externally_managed_functions_are_used_but_not_changed() {
     let external = desired_adapter(json!({"externallyManaged": true}));
     let observed = observed_adapter(8);
     let first = plan(&external, &observed, None);
-    assert_eq!(first.original_state.as_ref().map(|state| state.external), Some(true));
-    assert_eq!((first.vf_count, first.up, first.mtu), (None, None, None));
+    assert_eq!(saved_state(&first).map(|state| state.external), Some(true));
+    assert_eq!(first.actions.len(), 1, "{first:?}");
     let state = AdapterOriginalState::capture(&observed, true);
-    assert!(plan(&external, &observed, Some(&state)).is_empty());
-    let undo = plan_all(None, &observed, Some(&state)).changes;
-    assert_eq!(
-        undo,
-        AdapterChanges { remove_original_state: true, ..AdapterChanges::default() },
-        "only the saved state is removed"
-    );
+    assert_eq!(plan(&external, &observed, Some(&state)).actions, []);
+    let undo = plan_all(None, &observed, Some(&state)).actions;
+    assert_eq!(undo, [Action::RemoveOriginalState { pf: pci(A) }], "only the saved state is removed");
     let more = desired_adapter(json!({"externallyManaged": true, "numVfs": 9}));
     assert!(fault(&more, &observed, Some(&state)).cause.contains("9 virtual functions requested"));
 }

@@ -35,6 +35,11 @@ pub fn write_atomically(path: &Path, content: &mut dyn Read, mode: u32) -> Resul
     }
 }
 
+/// Creates a directory and its parents, if they do not exist.
+pub fn create_dir(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|source| Error::File { action: "create", path: path.to_owned(), source })
+}
+
 /// Returns the name of the temporary file for `path`. It is hidden and has no extension that a container
 /// runtime would read as a CNI configuration.
 pub fn temporary_path(path: &Path) -> PathBuf {

@@ -16,7 +16,7 @@ mod conflist;
 mod tests;
 mod uninstall;
 
-pub use atomic_write::write_atomically;
+pub use atomic_write::{create_dir, write_atomically};
 pub use cni_binary::install_binaries;
 pub use conflist::{keep_conflist, render_conflist};
 pub use uninstall::{KeptFile, cancel_uninstall, list_kept_files, termination_signal, uninstall};

@@ -4,7 +4,9 @@ use ferroband_kernel::{Hardware, NetnsMode, Root, firmware::query, rtnetlink::Gu
 use ferroband_model::{Guid, LinkLayer, PciAddress, ResourceName};
 use ferroband_node::{
     caches::{PodOwner, WatchCache},
-    configure::{ConfigurationPass, Configurator, DerivedGuids, DesiredNodeConfig, OriginalStateStore},
+    configure::{
+        Action, ConfigurationPass, Configurator, DerivedGuids, DesiredNodeConfig, OriginalStateStore,
+    },
     partition::{GuidLease, GuidRequests},
     pools::{DevicePool, DevicePoolKind},
 };
@@ -50,10 +52,10 @@ impl ConfiguratorFixture {
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&root).unwrap().into();
         let (pools_sender, pools) = watch::channel(Arc::default());
         let configurator = Configurator {
-            original_states: OriginalStateStore::open(hardware.root()).unwrap(),
+            original_states: OriginalStateStore::new(hardware.root()),
             firmware: ferroband_sim::firmware(&root).unwrap().into(),
             hardware,
-            guids: Arc::new(DerivedGuids { cluster: "c".to_owned(), node: "node-1".to_owned() }),
+            guids: Some(Arc::new(DerivedGuids { cluster: "c".to_owned(), node: "node-1".to_owned() })),
             requested_guids: Arc::new(NoRequests),
             device_plugins_dir: root.path("var/lib/kubelet/device-plugins"),
             pods: Arc::new(WatchCache::<PodOwner>::default()),
@@ -75,11 +77,19 @@ impl ConfiguratorFixture {
 
     #[track_caller]
     fn reconcile(&self, spec: Value) -> (ConfigurationPass, Vec<String>) {
-        let (round, failures) = self
-            .configurator
-            .converge(&DesiredNodeConfig::from_spec(&serde_json::from_value(spec).unwrap()))
-            .unwrap();
-        let faults = round.faults.iter().chain(&failures).map(ToString::to_string).collect();
+        let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec).unwrap());
+        let (mut failures, mut refused) = (Vec::new(), Vec::new());
+        let mut round = self.configurator.prepare(&desired, Vec::new()).unwrap();
+        for _ in 0..Configurator::MAX_ROUNDS {
+            if round.diff.actions.is_empty() || !failures.is_empty() {
+                break;
+            }
+            let applied = self.configurator.apply(&round.diff.actions);
+            failures = applied.failures;
+            refused.extend(applied.refused);
+            round = self.configurator.prepare(&desired, refused.clone()).unwrap();
+        }
+        let faults = round.diff.faults.iter().chain(&failures).map(ToString::to_string).collect();
         (round, faults)
     }
 
@@ -157,7 +167,7 @@ fn functions_are_created_once_with_stable_guids_and_removed_with_the_policy() {
         // Reconciling the same spec again must write nothing.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(12));
-        assert!(round.ready.is_empty());
+        assert_eq!(round.diff.actions, []);
         assert_eq!(node.sysfs_snapshot(), after_creation);
         // Functions that are removed and recreated after a reboot must have the same GUIDs.
         node.reconcile(json!({}));
@@ -188,13 +198,13 @@ fn pods_keep_their_functions_until_they_are_gone() {
         // Only the pool must shrink.
         let after_creation = node.sysfs_snapshot();
         let (round, _) = node.reconcile(spec(4));
-        assert!(round.holders.is_empty());
+        assert!(round.diff.holders.is_empty());
         assert_eq!((node.sysfs_snapshot(), node.advertised()[0].1), (after_creation.clone(), 4));
         // If the policy requests more functions, the pod that holds one must be named for eviction. As long
         // as it holds the function, nothing must be advertised.
         let (round, _) = node.reconcile(spec(12));
         assert_eq!(
-            round.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
+            round.diff.holders.iter().map(|h| (h.name.as_str(), h.devices.len())).collect::<Vec<_>>(),
             [("holder", 1)]
         );
         assert_eq!((node.sysfs_snapshot(), node.advertised()), (after_creation, vec![]));
@@ -214,9 +224,12 @@ fn restarted_daemon_completes_interrupted_work() {
         let pf: PciAddress = PF.parse().unwrap();
         // Simulates a daemon that is killed after the functions were created and before their GUIDs were set.
         let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(4)).unwrap());
-        let round = node.configurator.prepare(&desired).unwrap();
-        node.configurator.apply_ready(&round);
-        assert_eq!(node.configurator.prepare(&desired).unwrap().observed.adapters[0].vfs.len(), 4);
+        let round = node.configurator.prepare(&desired, Vec::new()).unwrap();
+        node.configurator.apply(&round.diff.actions);
+        assert_eq!(
+            node.configurator.prepare(&desired, Vec::new()).unwrap().observed.adapters[0].vfs.len(),
+            4
+        );
         // Simulates a daemon that is killed while it configures a function, which then has no driver. The
         // next daemon must complete the configuration.
         node.configurator.hardware.unbind_driver("0000:86:00.3".parse().unwrap()).unwrap();
@@ -246,14 +259,9 @@ fn cleared_guids_and_changed_drivers_are_repaired() {
         let vf: PciAddress = "0000:86:00.2".parse().unwrap();
         node.configurator.hardware.unbind_driver(vf).unwrap();
         node.configurator.hardware.probe_driver(vf).unwrap();
-        assert_eq!(
-            node.configurator
-                .prepare(&DesiredNodeConfig::from_spec(&serde_json::from_value(spec(2)).unwrap()))
-                .unwrap()
-                .ready
-                .len(),
-            1
-        );
+        let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(spec(2)).unwrap());
+        let actions = node.configurator.compare(&desired, Vec::new()).unwrap().diff.actions;
+        assert_eq!(actions.iter().map(Action::vf).collect::<Vec<_>>(), [Some(vf)], "{actions:?}");
         let (round, _) = node.reconcile(spec(2));
         assert!(round.observed.adapters[0].vfs[0].guid.is_some_and(|guid| !guid.is_unset()));
     });
@@ -289,10 +297,14 @@ fn difference_of_a_held_function_is_applied_only_after_its_pod_is_gone() {
             spec["system"] = json!({"disableDrain": disable_drain});
             let (round, faults) = node.reconcile(spec);
             assert_eq!(faults, [] as [&str; 0]);
-            assert_eq!(round.holders, [], "no pod is evicted, disableDrain {disable_drain}");
+            assert_eq!(round.diff.holders, [], "no pod is evicted, disableDrain {disable_drain}");
             assert_eq!(guids_of(&round)[1], other);
-            let deferred: Vec<_> = round.deferred.iter().map(ToString::to_string).collect();
-            assert_eq!(deferred, [format!("0000:86:00.3 (GUID {}; held by default/holder)", own[1])]);
+            let [waiting] = &round.diff.pending()[..] else { panic!("{:?}", round.diff) };
+            assert_eq!(
+                (waiting.target.as_str(), waiting.change.clone()),
+                ("0000:86:00.3", format!("GUID {}", own[1]))
+            );
+            assert_eq!(waiting.waits_for.as_deref(), Some("held by default/holder"));
             assert_eq!(node.sysfs_snapshot(), before, "disableDrain {disable_drain}");
             // No new pod may get the function before it is changed. The other functions stay.
             assert_eq!(node.advertised()[0].1, 3);
@@ -349,14 +361,14 @@ fn vf_count_and_link_type_are_changed_through_firmware_and_reboot() {
         let node = ConfiguratorFixture::new("default");
         let pf: PciAddress = PF.parse().unwrap();
         let (round, faults) = node.reconcile(spec(32));
-        assert_eq!((round.reboot.len(), faults.len()), (1, 0), "{faults:?}");
+        assert_eq!((round.diff.reboot.len(), faults.len()), (1, 0), "{faults:?}");
         assert!(round.observed.adapters[0].vfs.is_empty());
         let now = query(node.configurator.firmware.as_ref(), pf).unwrap();
         assert_eq!((now["NUM_OF_VFS"].current.as_str(), now["NUM_OF_VFS"].next.as_str()), ("16", "32"));
         let node = node.reboot("default");
         let (round, faults) = node.reconcile(spec(32));
         assert_eq!(
-            (round.reboot.len(), faults.len(), round.observed.adapters[0].vfs.len()),
+            (round.diff.reboot.len(), faults.len(), round.observed.adapters[0].vfs.len()),
             (0, 0, 32),
             "{faults:?}"
         );
@@ -370,11 +382,11 @@ fn vf_count_and_link_type_are_changed_through_firmware_and_reboot() {
         let mut ethernet = spec(4);
         ethernet["interfaces"][0]["linkType"] = json!("ETH");
         let (round, _) = node.reconcile(ethernet.clone());
-        assert_eq!(round.reboot, ["firmware of 0000:86:00.0"]);
+        assert_eq!(round.diff.reboot, ["firmware of 0000:86:00.0"]);
         let node = node.reboot("default");
         let (round, _) = node.reconcile(ethernet);
         assert_eq!(
-            (round.reboot.len(), round.observed.adapters[0].status.link_type.as_deref()),
+            (round.diff.reboot.len(), round.observed.adapters[0].status.link_type.as_deref()),
             (0, Some("ETH"))
         );
     });
@@ -390,14 +402,14 @@ fn node_that_waits_for_its_reboot_offers_no_functions() {
         let (round, faults) = node.reconcile(infiniband.clone());
         assert_eq!(faults, [] as [&str; 0]);
         assert_eq!(
-            (round.reboot.len(), round.observed.adapters[0].link_layer),
+            (round.diff.reboot.len(), round.observed.adapters[0].link_layer),
             (1, Some(LinkLayer::Ethernet))
         );
         assert_eq!((round.observed.adapters[0].vfs.len(), node.advertised()), (0, vec![]));
         let node = node.reboot("vpi");
         let (round, faults) = node.reconcile(infiniband);
         assert_eq!(faults, [] as [&str; 0]);
-        assert_eq!((round.reboot.len(), node.advertised()[0].1), (0, 4));
+        assert_eq!((round.diff.reboot.len(), node.advertised()[0].1), (0, 4));
     });
 }
 
@@ -429,6 +441,34 @@ fn adapter_that_answers_with_errors_does_not_stop_the_others() {
     });
 }
 
+#[test]
+fn comparison_lists_all_changes_and_makes_none() {
+    in_own_netns(|| {
+        let node = ConfiguratorFixture::new("default");
+        let pf: PciAddress = PF.parse().unwrap();
+        let mut all = spec(32);
+        all["system"] = json!({"rdmaMode": "exclusive"});
+        let desired = DesiredNodeConfig::from_spec(&serde_json::from_value(all).unwrap());
+        let (sysfs, settings) =
+            (node.sysfs_snapshot(), query(node.configurator.firmware.as_ref(), pf).unwrap());
+        let pass = node.configurator.compare(&desired, Vec::new()).unwrap();
+        let changes: Vec<_> = pass.diff.pending().into_iter().map(|action| action.change).collect();
+        assert_eq!(
+            changes,
+            [
+                "firmware NUM_OF_VFS=32",
+                "modprobe options ib_core netns_mode=0",
+                "RDMA mode exclusive",
+                "save the original state"
+            ]
+        );
+        assert_eq!(node.sysfs_snapshot(), sysfs);
+        assert_eq!(query(node.configurator.firmware.as_ref(), pf).unwrap(), settings);
+        assert_eq!(node.configurator.hardware.rdma_netns_mode().unwrap(), NetnsMode::Shared);
+        assert!(!node.folder.path().join("etc").exists() && node.advertised().is_empty());
+    });
+}
+
 // Case: operator C63
 #[test]
 fn rdma_mode_is_changed_once_and_persisted() {
@@ -441,7 +481,7 @@ fn rdma_mode_is_changed_once_and_persisted() {
         let options = node.folder.path().join("etc/modprobe.d/ferroband.conf");
         assert_eq!(fs::read_to_string(&options).unwrap(), "options ib_core netns_mode=0\n");
         let (round, _) = node.reconcile(desired);
-        assert!(round.reboot.is_empty());
+        assert!(round.diff.reboot.is_empty());
         node.reconcile(json!({}));
         assert!(!options.exists());
     });
@@ -459,7 +499,7 @@ fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
         let root = node.configurator.hardware.root().clone();
         fs::remove_dir_all(root.sys("class/infiniband")).unwrap();
         node.configurator.hardware = Arc::new(ferroband_kernel::LinuxHost::new(root));
-        let observed = node.configurator.prepare(&DesiredNodeConfig::default()).unwrap().observed;
+        let observed = node.configurator.prepare(&DesiredNodeConfig::default(), Vec::new()).unwrap().observed;
         let (adapter, interface) = observed
             .adapters
             .iter()
@@ -472,7 +512,7 @@ fn host_without_ib_core_has_no_rdma_mode_and_other_work_continues() {
             "system": {"rdmaMode": "exclusive"},
             "interfaces": [{"pciAddress": adapter.to_string(), "numVfs": 0, "mtu": mtu}],
         }));
-        assert_eq!((round.observed.rdma_mode, round.reboot.len()), (None, 0));
+        assert_eq!((round.observed.rdma_mode, round.diff.reboot.len()), (None, 0));
         assert_eq!(faults, [] as [&str; 0]);
         let now = round.observed.adapters.into_iter().find(|one| one.pci == adapter).unwrap().interface;
         assert_eq!(now.map(|interface| interface.mtu), Some(mtu));

@@ -3,7 +3,8 @@
 use super::{desired_adapter, observed_adapter};
 use crate::configure::{
     DesiredAdapter, ObservedAdapter,
-    card::{FirmwarePlan, lockdown_fault, needs_firmware, plan_firmware},
+    diff::{FirmwarePlan, needs_firmware, plan_firmware},
+    observe::lockdown_fault,
 };
 use ferroband_kernel::firmware::parse_query;
 use ferroband_model::LinkLayer;

@@ -19,6 +19,13 @@ pub struct DesiredAdapter {
     pub groups: Vec<DesiredVfGroup>,
 }
 
+impl DesiredAdapter {
+    /// The group to which the virtual function belongs; `None` if no policy selects it.
+    pub fn group_of(&self, index: u32) -> Option<&DesiredVfGroup> {
+        self.groups.iter().find(|group| group.vf_range.contains(&index))
+    }
+}
+
 /// A range of virtual functions that provide one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredVfGroup {

@@ -1,9 +1,56 @@
-//! Plans the firmware settings of a card from the desired configuration of its ports. Does no I/O.
+//! Plans the firmware settings of a card from the desired configuration of its ports.
 
-use super::{ObservedAdapter, want::DesiredAdapter};
+use super::NodeDiff;
+use crate::configure::{Action, DesiredAdapter, DesiredNodeConfig, ObservedAdapter, ObservedNode};
 use ferroband_kernel::firmware::{FirmwareSetting, FirmwareSettings};
 use ferroband_model::{Fault, FaultCode, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
+
+/// PCI vendor id of the adapters whose firmware `mstconfig` can change.
+pub const MELLANOX: u16 = 0x15b3;
+
+/// Returns the cards whose firmware must be queried, by the address of their first port.
+pub fn cards_to_query(desired: &DesiredNodeConfig, adapters: &[ObservedAdapter]) -> Vec<PciAddress> {
+    cards(desired, adapters).into_iter().map(|(pci, _)| pci).collect()
+}
+
+/// Returns the first port and all ports of each card that may need other firmware settings.
+fn cards<'a>(
+    desired: &'a DesiredNodeConfig,
+    adapters: &'a [ObservedAdapter],
+) -> Vec<(PciAddress, Vec<CardPort<'a>>)> {
+    let mut cards: BTreeMap<_, Vec<CardPort<'_>>> = BTreeMap::new();
+    for adapter in adapters.iter().filter(|adapter| adapter.vendor == MELLANOX && !desired.skip_firmware) {
+        // The ports of a card differ only in the function number.
+        let card = (adapter.pci.domain(), adapter.pci.bus(), adapter.pci.device());
+        cards.entry(card).or_default().push((adapter, desired.adapters.get(&adapter.pci)));
+    }
+    let first = |ports: Vec<CardPort<'a>>| Some((ports.first()?.0.pci, ports));
+    cards.into_values().filter(|ports| needs_firmware(ports)).filter_map(first).collect()
+}
+
+pub(super) fn diff_firmware(desired: &DesiredNodeConfig, observed: &ObservedNode, diff: &mut NodeDiff) {
+    for (card, ports) in cards(desired, &observed.adapters) {
+        if let Some(blocked) = &observed.firmware.blocked {
+            diff.faults.push(blocked.clone());
+            return;
+        }
+        let plan = match observed.firmware.cards.get(&card) {
+            Some(Ok(settings)) => plan_firmware(&ports, settings),
+            Some(Err(error)) => Err(firmware_fault(card, &shortage(&ports), error)),
+            None => continue,
+        };
+        match plan {
+            Ok(plan) if !plan.set.is_empty() => {
+                let shortage = shortage(&ports);
+                diff.actions.push(Action::SetFirmware { card, settings: plan.set, shortage });
+            }
+            // A reboot is useful only after all settings are set.
+            Ok(plan) => diff.reboot.extend(plan.needs_reboot.then(|| format!("firmware of {card}"))),
+            Err(fault) => diff.faults.push(fault),
+        }
+    }
+}
 
 /// Firmware settings to be changed on one card, by name, for example `NUM_OF_VFS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,11 +62,6 @@ pub struct FirmwarePlan {
 
 /// A port of a card and its desired configuration; `None` if no policy selects the port.
 pub type CardPort<'a> = (&'a ObservedAdapter, Option<&'a DesiredAdapter>);
-
-/// Returns PCI domain, bus and device, which identify the card. Its ports only differ in the function number.
-pub fn card_address(pci: PciAddress) -> (u32, u8, u8) {
-    (pci.domain(), pci.bus(), pci.device())
-}
 
 /// Whether the firmware must be queried: a port needs another link layer, or more virtual functions than it
 /// supports now.
@@ -154,20 +196,26 @@ fn reject_dpu_mode(adapter: &ObservedAdapter, settings: &FirmwareSettings) -> Re
     Ok(())
 }
 
-/// Returns a fault if the kernel's lockdown mode blocks firmware access. `text` is the content of
-/// `/sys/kernel/security/lockdown`.
-pub fn lockdown_fault(text: Option<&str>) -> Option<Fault> {
-    let mode = ["integrity", "confidentiality"]
-        .into_iter()
-        .find(|mode| text.is_some_and(|text| text.contains(&format!("[{mode}]"))))?;
-    Some(Fault::new(
-        FaultCode::KernelRefused,
-        "firmware of the adapters",
-        format!("the kernel is locked down ({mode}), so mstconfig cannot access the firmware"),
-        "disable Secure Boot, or set NUM_OF_VFS and LINK_TYPE by other means and reboot the node",
-    ))
-}
-
 fn fault(pci: PciAddress, cause: impl Into<String>, remedy: &str) -> Fault {
     Fault::new(FaultCode::InvalidConfig, format!("adapter {pci}"), cause, remedy)
+}
+
+/// Says which port needs more virtual functions than it supports now; empty if none does.
+fn shortage(ports: &[CardPort<'_>]) -> String {
+    let text = ports.iter().find_map(|(adapter, desired)| {
+        let (requested, total) = (desired.as_ref()?.vf_count, adapter.total_vfs);
+        (requested > total)
+            .then(|| format!("{requested} virtual functions requested, but sriov_totalvfs is {total}; "))
+    });
+    text.unwrap_or_default()
+}
+
+/// The fault of a card whose firmware settings cannot be read or changed.
+pub fn firmware_fault(card: PciAddress, shortage: &str, error: &str) -> Fault {
+    fault(
+        card,
+        format!("{shortage}cannot query or change the firmware settings: {error}"),
+        "install mstconfig (package mstflint) where the node daemon runs, set NUM_OF_VFS and LINK_TYPE manually, \
+         or change the policy",
+    )
 }

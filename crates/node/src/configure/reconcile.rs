@@ -1,37 +1,22 @@
 //! Reconciles the node with its SriovNetworkNodeState.
 
 use super::{
-    ConfigurationPass, Configurator, DeferredVfChange, GuidSource,
+    Action, ConfigurationPass, Configurator, DesiredNodeConfig,
     drain_request::{drain_annotations, next_drain_request},
-    guids::{DerivedGuids, PooledGuids},
     object::NodeStateObject,
     reboot::{RebootLog, RebootStatus},
-    record::OriginalStateStore,
-    status::{Progress, build_status, deferred_message, is_urgent},
-    want::DesiredNodeConfig,
+    report::{Progress, build_status, deferred_message, is_urgent},
 };
-use crate::{
-    Error,
-    advertise::DeviceState,
-    caches::PodOwner,
-    error::error_chain,
-    partition::{GuidClaimClient, RequestedGuids},
-    pools::DevicePool,
-};
+use crate::{Error, error::error_chain};
 use ferroband_api::sriov::{
     DRAIN_COMPLETE, DRAIN_REQUIRED, IDLE, REBOOT_REQUIRED, SriovNetworkNodeState, SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::{tasks::TaskSet, watch_cache::WatchCache};
-use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_model::{Fault, FaultCode};
-use ferroband_partition::{ClusterSlice, GuidRange};
-use kube::Client;
 use std::{
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time};
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 /// Interval of configuration passes while nothing changes.
@@ -44,133 +29,44 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the watch cache may take to show a status that was just written.
 const CACHE_LAG: Duration = Duration::from_secs(5);
 /// Initial and maximum pause after a failed configuration pass. Each failure doubles the pause.
-const MIN_BACKOFF: Duration = Duration::from_secs(2);
+pub(super) const MIN_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-pub struct ConfiguratorInputs {
-    pub hardware: Arc<dyn Hardware>,
-    pub firmware: Arc<dyn Firmware>,
-    pub client: Client,
-    pub node: String,
-    /// Namespace in which Ferroband runs. It contains the SriovNetworkNodeState.
-    pub namespace: String,
-    /// Prefix of the resource names of policies, for example `openshift.io`.
-    pub prefix: String,
-    pub pods: Arc<WatchCache<PodOwner>>,
-    /// The GUIDs that pods requested for their functions.
-    pub requested_guids: Arc<RequestedGuids>,
-    /// The kubelet's device plugin directory, which contains its checkpoint.
-    pub device_plugins_dir: PathBuf,
-    /// The hardware inventory and pools of this node. A changed inventory starts a configuration pass.
-    pub devices: watch::Receiver<Arc<DeviceState>>,
-    /// Receives the pools of the functions that are ready, which are then advertised.
-    pub pools: watch::Sender<Arc<Vec<DevicePool>>>,
-}
-
-/// Starts two tasks: the watch of this node's SriovNetworkNodeState, and the configuration passes that apply
-/// it.
-pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>) -> Result<(), Error> {
-    let original_states = OriginalStateStore::open(inputs.hardware.root())?;
-    let reboots = RebootLog::open(inputs.hardware.root())?;
-    let object = NodeStateObject::new(inputs.client.clone(), &inputs.namespace, &inputs.node);
-    tasks.start_endless("SriovNetworkNodeState watch", object.clone().watch());
-    let mut devices = inputs.devices.clone();
-    let mut changes = object.cache().changes();
-    let reconciling = async move {
-        let guids = guid_source(&inputs).await;
-        let configurator = Arc::new(Configurator {
-            hardware: inputs.hardware,
-            firmware: inputs.firmware,
-            original_states,
-            guids,
-            requested_guids: inputs.requested_guids.clone(),
-            device_plugins_dir: inputs.device_plugins_dir,
-            pods: inputs.pods.clone(),
-            pools: inputs.pools,
-            prefix: inputs.prefix,
-        });
-        object.cache().wait_synced().await;
-        inputs.pods.wait_synced().await;
-        inputs.requested_guids.wait_loaded().await;
-        let mut pod_changes = inputs.pods.changes();
-        let mut reconciler = NodeStateReconciler {
-            object,
-            configurator,
-            reboots,
-            backoff: MIN_BACKOFF,
-            last_error: String::new(),
-            deferred: Vec::new(),
-            last_written: None,
-        };
-        let mut inventory = devices.borrow_and_update().inventory.clone();
-        loop {
-            pod_changes.mark_unchanged();
-            let next = reconciler.reconcile().await;
-            let timer = time::sleep(next);
-            tokio::pin!(timer);
-            loop {
-                tokio::select! {
-                    () = &mut timer => break,
-                    changed = changes.changed() => if changed.is_ok() { break },
-                    // A pod may have released a function for which a change waits.
-                    changed = pod_changes.changed(), if !reconciler.deferred.is_empty() => {
-                        if changed.is_ok() { break }
-                    }
-                    changed = devices.changed() => {
-                        let now = devices.borrow_and_update().inventory.clone();
-                        if changed.is_ok() && now != std::mem::replace(&mut inventory, now.clone()) {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-    };
-    tasks.start_endless("configuration", reconciling);
-    Ok(())
-}
-
-/// Reads the cluster UID and the administrator's GUID range, retrying until that succeeds, and selects the GUID
-/// source.
-async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
-    let claims = GuidClaimClient::new(inputs.client.clone(), inputs.node.clone());
-    let mut last_error = String::new();
-    let (cluster, range) = loop {
-        let fault = match tokio::try_join!(claims.cluster_uid(), claims.guid_range()) {
-            Ok(both) => break both,
-            Err(fault) => fault.to_string(),
-        };
-        if fault != last_error {
-            warn!(error = fault, "cannot read the cluster identity and the GUID range, retrying");
-            last_error = fault;
-        }
-        time::sleep(MIN_BACKOFF).await;
-    };
-    // Derived GUIDs are spread over the full default range of ib-kubernetes, so collisions are unlikely. In a
-    // smaller range, GUIDs must be claimed.
-    if range == GuidRange::DEFAULT {
-        Arc::new(DerivedGuids { cluster, node: inputs.node.clone() })
-    } else {
-        info!(first = %range.first, last = %range.last, "assigning GUIDs from the configured range");
-        Arc::new(PooledGuids::new(claims, ClusterSlice::new(range, &cluster), Handle::current()))
-    }
-}
-
-struct NodeStateReconciler {
+pub struct NodeStateReconciler {
     object: NodeStateObject,
     configurator: Arc<Configurator>,
     reboots: RebootLog,
     backoff: Duration,
     last_error: String,
-    /// The deferred changes that were logged last.
-    deferred: Vec<DeferredVfChange>,
+    /// The message about changes that wait for pods, as it was logged last.
+    deferred: Option<String>,
+    /// The actions that the kernel refused in the last pass. They are tried again without another status update.
+    refused: Vec<Action>,
     /// Time and content of the last status update; `None` before the first update.
     last_written: Option<(Instant, SriovNetworkNodeStateStatus)>,
 }
 
 impl NodeStateReconciler {
+    pub fn new(object: NodeStateObject, configurator: Arc<Configurator>, reboots: RebootLog) -> Self {
+        Self {
+            object,
+            configurator,
+            reboots,
+            backoff: MIN_BACKOFF,
+            last_error: String::new(),
+            deferred: None,
+            refused: Vec::new(),
+            last_written: None,
+        }
+    }
+
+    /// Whether a change waits until a pod is gone.
+    pub fn waits_for_pods(&self) -> bool {
+        self.deferred.is_some()
+    }
+
     /// Runs one configuration pass and returns the time until the next one.
-    async fn reconcile(&mut self) -> Duration {
+    pub async fn reconcile(&mut self) -> Duration {
         match self.try_reconcile().await {
             Ok(next) => {
                 self.last_error.clear();
@@ -199,21 +95,26 @@ impl NodeStateReconciler {
             return Ok(DRAIN_POLL_INTERVAL);
         };
         let desired = Arc::new(DesiredNodeConfig::from_spec(&state.spec));
-        let mut failures = Vec::new();
-        let mut pass = self.prepare(&desired).await?;
+        let (mut failures, mut refused) = (Vec::new(), Vec::new());
+        let mut pass = self.prepare(&desired, Vec::new()).await?;
         for _ in 0..Configurator::MAX_ROUNDS {
-            if pass.ready.is_empty() || !failures.is_empty() {
+            if pass.diff.actions.is_empty() || !failures.is_empty() {
                 break;
             }
-            self.write_status(&state, &pass, &[], &Progress::Applying).await?;
-            let (configurator, previous) = (self.configurator.clone(), pass);
-            failures = blocking(move || Ok(configurator.apply_ready(&previous))).await?;
-            pass = self.prepare(&desired).await?;
+            if pass.diff.actions != self.refused {
+                self.write_status(&state, &pass, &[], &Progress::Applying).await?;
+            }
+            let (configurator, actions) = (self.configurator.clone(), pass.diff.actions);
+            let applied = blocking(move || Ok(configurator.apply(&actions))).await?;
+            failures = applied.failures;
+            refused.extend(applied.refused);
+            pass = self.prepare(&desired, refused.clone()).await?;
         }
+        self.refused = refused;
         self.log_deferred(&pass);
         let progress = self.request_reboot(&state, &desired, &pass, &mut failures)?;
         let retry_in = self.write_status(&state, &pass, &failures, &progress).await?;
-        let request = match (&progress, pass.holders.is_empty()) {
+        let request = match (&progress, pass.diff.holders.is_empty()) {
             (Progress::Applying, _) => REBOOT_REQUIRED,
             (_, true) => IDLE,
             (_, false) => DRAIN_REQUIRED,
@@ -223,17 +124,19 @@ impl NodeStateReconciler {
         if current_request != Some(next_request) {
             info!(
                 desired_state = next_request,
-                holders = pass.holders.len(),
+                holders = pass.diff.holders.len(),
                 "changing the desired-state annotation"
             );
             self.object.set_desired_state(next_request).await?;
         }
-        if !failures.is_empty() || !pass.faults.is_empty() || matches!(progress, Progress::RebootRequired(_))
+        if !failures.is_empty()
+            || !pass.diff.faults.is_empty()
+            || matches!(progress, Progress::RebootRequired(_))
         {
             return Ok(self.next_backoff());
         }
         self.backoff = MIN_BACKOFF;
-        Ok(match (pass.holders.is_empty(), retry_in) {
+        Ok(match (pass.diff.holders.is_empty(), retry_in) {
             (false, _) => DRAIN_POLL_INTERVAL,
             (true, Some(retry_in)) => retry_in,
             (true, None) => RESYNC_INTERVAL,
@@ -242,10 +145,11 @@ impl NodeStateReconciler {
 
     /// Logs the changes that wait for a pod, whenever they change.
     fn log_deferred(&mut self, pass: &ConfigurationPass) {
-        if pass.deferred != self.deferred {
-            self.deferred.clone_from(&pass.deferred);
-            if !self.deferred.is_empty() {
-                info!("{}", deferred_message(&self.deferred));
+        let deferred = deferred_message(&pass.diff.waiting);
+        if deferred != self.deferred {
+            self.deferred = deferred;
+            if let Some(message) = &self.deferred {
+                info!("{message}");
             }
         }
     }
@@ -259,10 +163,10 @@ impl NodeStateReconciler {
         pass: &ConfigurationPass,
         failures: &mut Vec<Fault>,
     ) -> Result<Progress, Error> {
-        if pass.reboot.is_empty() {
+        if pass.diff.reboot.is_empty() {
             return Ok(Progress::Settled);
         }
-        let what = pass.reboot.join(", ");
+        let what = pass.diff.reboot.join(", ");
         let fault =
             |cause: String, remedy: &str| Fault::new(FaultCode::DeviceBusy, "this node", cause, remedy);
         let key = format!("{:?} {:?}", desired.adapters, desired.rdma_mode);
@@ -294,9 +198,13 @@ impl NodeStateReconciler {
         Ok(Progress::Settled)
     }
 
-    async fn prepare(&self, desired: &Arc<DesiredNodeConfig>) -> Result<ConfigurationPass, Error> {
+    async fn prepare(
+        &self,
+        desired: &Arc<DesiredNodeConfig>,
+        refused: Vec<Action>,
+    ) -> Result<ConfigurationPass, Error> {
         let (configurator, desired) = (self.configurator.clone(), desired.clone());
-        blocking(move || configurator.prepare(&desired)).await
+        blocking(move || configurator.prepare(&desired, refused)).await
     }
 
     /// Writes the status if it changed. If the change is not urgent and the last write is recent, returns how long

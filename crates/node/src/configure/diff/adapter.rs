@@ -1,61 +1,17 @@
-//! Plans the changes to an adapter and its virtual functions. Does no I/O.
+//! Plans the changes to an adapter and its virtual functions.
 
-use super::{
-    ObservedAdapter, PfIdentity,
-    guids::PassGuids,
-    record::AdapterOriginalState,
-    vf_plan::{VfChanges, plan_vf, unreadable_fault},
-    want::DesiredAdapter,
-};
+use super::vf::{plan_vf, unreadable_fault};
+use crate::configure::{Action, AdapterOriginalState, DesiredAdapter, DesiredGuids, ObservedAdapter};
 use ferroband_model::{Fault, FaultCode, PciAddress};
 use std::collections::BTreeSet;
-
-/// Changes to an adapter, in the order in which they are applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdapterChanges {
-    /// Save this as the original state, before the first change.
-    pub original_state: Option<AdapterOriginalState>,
-    /// Remove all virtual functions and create this many.
-    pub vf_count: Option<u16>,
-    /// Change individual virtual functions.
-    pub vfs: Vec<VfChanges>,
-    /// Set the MTU of the adapter's interface.
-    pub mtu: Option<u32>,
-    /// Set the adapter's interface up (`true`) or down.
-    pub up: Option<bool>,
-    /// Remove the saved original state, because nothing is left to restore.
-    pub remove_original_state: bool,
-    /// Virtual functions that no pod may hold during the change.
-    pub disrupted_vfs: BTreeSet<PciAddress>,
-}
-
-impl AdapterChanges {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether the change removes all functions of the adapter, so that pods which hold one must be drained first.
-    pub fn resets_adapter(&self) -> bool {
-        self.vf_count.is_some()
-    }
-
-    /// Removes and returns the changes to individual functions for which `is_held` is true. A function in use is
-    /// never changed.
-    pub fn take_held(&mut self, is_held: impl Fn(PciAddress) -> bool) -> Vec<VfChanges> {
-        if self.resets_adapter() {
-            return Vec::new();
-        }
-        let (held, free) = std::mem::take(&mut self.vfs).into_iter().partition(|vf| is_held(vf.pci));
-        self.vfs = free;
-        self.disrupted_vfs.retain(|pci| !is_held(*pci));
-        held
-    }
-}
 
 /// The planned changes to an adapter, and what can be said about its functions before they are applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdapterPlan {
-    pub changes: AdapterChanges,
+    /// In the order in which they are applied.
+    pub actions: Vec<Action>,
+    /// Virtual functions that no pod may hold during the change.
+    pub disrupted_vfs: BTreeSet<PciAddress>,
     /// Functions whose driver and GUID are as desired, so that they may be advertised.
     pub ready_vfs: BTreeSet<PciAddress>,
     /// Why the adapter or some of its functions cannot be configured. The others are.
@@ -65,11 +21,11 @@ pub struct AdapterPlan {
 /// Plans the changes to `adapter`. `desired` is `None` if no policy selects it, and `original` is `None` if Ferroband
 /// has not changed it. `can_change_firmware` is whether the link type and the maximum number of functions are set in
 /// the firmware, which reports its own faults.
-pub fn plan_changes(
+pub fn plan_adapter(
     desired: Option<&DesiredAdapter>,
     adapter: &ObservedAdapter,
     original: Option<&AdapterOriginalState>,
-    guids: &PassGuids<'_>,
+    guids: &DesiredGuids,
     can_change_firmware: bool,
 ) -> AdapterPlan {
     match (desired, original, &adapter.error) {
@@ -82,66 +38,80 @@ pub fn plan_changes(
             let bound = adapter.vfs.iter().filter(|vf| vf.driver.is_some());
             AdapterPlan { faults, ready_vfs: bound.map(|vf| vf.pci).collect(), ..AdapterPlan::default() }
         }
-        (None, Some(original), None) => {
-            AdapterPlan { changes: plan_restore(adapter, original), ..AdapterPlan::default() }
+        (None, Some(original), None) => plan_restore(adapter, original),
+        (Some(desired), _, None) => {
+            plan_desired(desired, adapter, original.is_some(), guids, can_change_firmware)
         }
-        (Some(desired), _, None) => plan_desired(desired, adapter, original, guids, can_change_firmware),
     }
 }
 
 /// Plans the next step back to the original state: the number of functions first, then MTU and link state,
 /// and finally the removal of the saved original state.
-fn plan_restore(adapter: &ObservedAdapter, original: &AdapterOriginalState) -> AdapterChanges {
-    let mut changes = AdapterChanges::default();
-    let current_count = vf_count(adapter);
-    if !original.external && current_count != original.vfs {
-        changes.vf_count = Some(original.vfs);
-        changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
-        return changes;
+fn plan_restore(adapter: &ObservedAdapter, original: &AdapterOriginalState) -> AdapterPlan {
+    let pf = adapter.pci;
+    if !original.external && vf_count(adapter) != original.vfs {
+        return plan_reset(adapter, original.vfs);
     }
+    let mut actions = Vec::new();
     if !original.external
         && let Some(interface) = &adapter.interface
     {
-        changes.mtu = original.mtu.filter(|mtu| *mtu != interface.mtu);
-        changes.up = original.up.filter(|up| *up != interface.up);
+        let mtu = original.mtu.filter(|mtu| *mtu != interface.mtu);
+        actions.extend(mtu.map(|mtu| Action::SetMtu { pf, mtu }));
+        let up = original.up.filter(|up| *up != interface.up);
+        actions.extend(up.map(|up| Action::SetLink { pf, up }));
     }
-    changes.remove_original_state = changes.mtu.is_none() && changes.up.is_none();
-    changes
+    if actions.is_empty() {
+        actions.push(Action::RemoveOriginalState { pf });
+    }
+    AdapterPlan { actions, ..AdapterPlan::default() }
+}
+
+/// Removes all functions and creates `count`. The next round configures them.
+fn plan_reset(adapter: &ObservedAdapter, count: u16) -> AdapterPlan {
+    AdapterPlan {
+        actions: vec![Action::SetVfCount { pf: adapter.pci, count }],
+        disrupted_vfs: adapter.vfs.iter().map(|vf| vf.pci).collect(),
+        ..AdapterPlan::default()
+    }
 }
 
 fn plan_desired(
     desired: &DesiredAdapter,
     adapter: &ObservedAdapter,
-    original: Option<&AdapterOriginalState>,
-    guids: &PassGuids<'_>,
+    is_managed: bool,
+    guids: &DesiredGuids,
     can_change_firmware: bool,
 ) -> AdapterPlan {
     let mut plan = AdapterPlan::default();
-    // The original state is saved even if nothing else changes, because Ferroband manages the adapter from now on.
-    let captured =
-        original.is_none().then(|| AdapterOriginalState::capture(adapter, desired.externally_managed));
-    plan.changes.original_state.clone_from(&captured);
+    let pf = adapter.pci;
     if let Some(fault) = link_type_fault(desired, adapter) {
         // The functions of a port with the wrong link type are useless, and a reboot removes them.
         plan.faults.extend((!can_change_firmware || desired.externally_managed).then_some(fault));
-        return plan;
+    } else if !desired.externally_managed
+        && desired.vf_count > vf_count(adapter)
+        && desired.vf_count <= adapter.total_vfs
+    {
+        plan = plan_reset(adapter, desired.vf_count);
+    } else {
+        if desired.externally_managed {
+            plan.faults.extend(check_external(desired, adapter));
+        } else if desired.vf_count > adapter.total_vfs && !can_change_firmware {
+            plan.faults.push(too_many_vfs_fault(desired, adapter));
+        }
+        plan_vfs(desired, adapter, guids, &mut plan);
+        if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
+            // The MTU is never lowered, because an administrator may have set a higher one.
+            let mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
+            plan.actions.extend(mtu.map(|mtu| Action::SetMtu { pf, mtu }));
+            plan.actions.extend((!interface.up).then_some(Action::SetLink { pf, up: true }));
+        }
     }
-    let current_count = vf_count(adapter);
-    if desired.externally_managed {
-        plan.faults.extend(check_external(desired, adapter, current_count));
-    } else if desired.vf_count > adapter.total_vfs {
-        plan.faults.extend((!can_change_firmware).then(|| too_many_vfs_fault(desired, adapter)));
-    } else if desired.vf_count > current_count {
-        plan.changes.vf_count = Some(desired.vf_count);
-        plan.changes.disrupted_vfs = adapter.vfs.iter().map(|vf| vf.pci).collect();
-        // The functions will be recreated. The next round configures them.
-        return plan;
-    }
-    plan_vfs(desired, adapter, original.or(captured.as_ref()), guids, &mut plan);
-    if let Some(interface) = adapter.interface.as_ref().filter(|_| !desired.externally_managed) {
-        // The MTU is never lowered, because an administrator may have set a higher one.
-        plan.changes.mtu = desired.mtu.filter(|mtu| *mtu > interface.mtu);
-        plan.changes.up = (!interface.up).then_some(true);
+    if !is_managed {
+        // The original state is saved even if nothing else changes, because Ferroband manages the adapter from now
+        // on.
+        let state = AdapterOriginalState::capture(adapter, desired.externally_managed);
+        plan.actions.insert(0, Action::SaveOriginalState { pf, state });
     }
     plan
 }
@@ -149,28 +119,19 @@ fn plan_desired(
 fn plan_vfs(
     desired: &DesiredAdapter,
     adapter: &ObservedAdapter,
-    original: Option<&AdapterOriginalState>,
-    guids: &PassGuids<'_>,
+    guids: &DesiredGuids,
     plan: &mut AdapterPlan,
 ) {
-    let pf = PfIdentity { pci: adapter.pci, guid: adapter.guid };
     let mut faults = Vec::new();
     for vf in &adapter.vfs {
-        let Some(group) = desired.groups.iter().find(|group| group.vf_range.contains(&vf.index)) else {
-            continue;
-        };
-        let adopted = original.and_then(|original| original.guids.get(&vf.index).copied());
-        let guid = || guids.guid(pf, vf.index, adopted, vf.current_guid());
-        match plan_vf(desired, adapter, vf, group, guid) {
-            Ok(Some(vf_changes)) => {
-                if vf_changes.is_disruptive() {
-                    plan.changes.disrupted_vfs.insert(vf.pci);
-                } else {
-                    plan.ready_vfs.insert(vf.pci);
-                }
-                plan.changes.vfs.push(vf_changes);
+        let Some(group) = desired.group_of(vf.index) else { continue };
+        match plan_vf(adapter.pci, vf, group, guids) {
+            Ok(actions) => {
+                let disrupted = actions.iter().any(Action::is_disruptive);
+                let set = if disrupted { &mut plan.disrupted_vfs } else { &mut plan.ready_vfs };
+                set.insert(vf.pci);
+                plan.actions.extend(actions);
             }
-            Ok(None) => drop(plan.ready_vfs.insert(vf.pci)),
             Err(fault) => {
                 // A function that cannot be read stays in its pool, where it is unhealthy.
                 plan.ready_vfs.extend((vf.error.is_some() && vf.driver.is_some()).then_some(vf.pci));
@@ -228,7 +189,8 @@ fn link_type_fault(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Optio
         .then(|| Fault::new(FaultCode::InvalidConfig, format!("adapter {}", adapter.pci), cause, remedy))
 }
 
-fn check_external(desired: &DesiredAdapter, adapter: &ObservedAdapter, current_count: u16) -> Option<Fault> {
+fn check_external(desired: &DesiredAdapter, adapter: &ObservedAdapter) -> Option<Fault> {
+    let current_count = vf_count(adapter);
     let fault = |cause: String| {
         Fault::new(
             FaultCode::InvalidConfig,

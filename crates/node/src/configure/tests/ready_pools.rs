@@ -2,7 +2,7 @@
 //! device and name. Ferroband's pools list the functions and need no ConfigMap.
 
 use super::{A, desired_adapter, observed_adapter, pci};
-use crate::configure::{DesiredAdapter, DesiredNodeConfig, ObservedNode, offer::ready_pools};
+use crate::configure::{DesiredAdapter, DesiredNodeConfig, ObservedNode, ready_pools::ready_pools};
 use crate::pools::{DevicePool, DevicePoolKind};
 use ferroband_model::PciAddress;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn all_vfs() -> BTreeSet<PciAddress> {
 
 fn pools_of(desired: Option<DesiredAdapter>) -> Vec<DevicePool> {
     let adapters: BTreeMap<_, _> = desired.map(|desired| (pci(A), desired)).into_iter().collect();
-    let observed_node = ObservedNode { adapters: vec![observed_adapter(4)], rdma_mode: None };
+    let observed_node = ObservedNode { adapters: vec![observed_adapter(4)], ..ObservedNode::default() };
     ready_pools(
         &DesiredNodeConfig { adapters, ..DesiredNodeConfig::default() },
         &observed_node,
@@ -44,7 +44,7 @@ fn vfio_functions_have_no_rdma_device() {
     let desired = desired_adapter(json!({"vfGroups": [group]}));
     let mut bound = observed_adapter(4);
     bound.vfs.iter_mut().for_each(|vf| vf.driver = Some("vfio-pci".to_owned()));
-    let observed_node = ObservedNode { adapters: vec![bound], rdma_mode: None };
+    let observed_node = ObservedNode { adapters: vec![bound], ..ObservedNode::default() };
     let config =
         DesiredNodeConfig { adapters: BTreeMap::from([(pci(A), desired)]), ..DesiredNodeConfig::default() };
     let pools = ready_pools(&config, &observed_node, &all_vfs(), "openshift.io");

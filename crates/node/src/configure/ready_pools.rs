@@ -1,9 +1,6 @@
 //! Builds the device pools of SR-IOV policies from the virtual functions that are ready.
 
-use super::{
-    ObservedNode,
-    want::{DesiredNodeConfig, DesiredVfGroup},
-};
+use super::{DesiredNodeConfig, DesiredVfGroup, ObservedNode};
 use crate::{
     discover::DeviceClass,
     pools::{DevicePool, DevicePoolKind, DeviceSelector, FunctionPool},
@@ -64,4 +61,13 @@ fn selector(group: &DesiredVfGroup, addresses: Vec<String>) -> DeviceSelector {
         vhost_net: group.vhost_net,
         ..DeviceSelector::default()
     }
+}
+
+/// PCI addresses of the functions in `pools`.
+pub fn pool_addresses(pools: &[DevicePool]) -> impl Iterator<Item = &String> {
+    let functions = pools.iter().filter_map(|pool| match &pool.kind {
+        DevicePoolKind::Functions(functions) => Some(functions),
+        _ => None,
+    });
+    functions.flat_map(|functions| &functions.selectors).flat_map(|selector| &selector.pci_addresses)
 }

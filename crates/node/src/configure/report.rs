@@ -1,12 +1,13 @@
 //! Builds the status of this node's SriovNetworkNodeState.
 
-use super::{ConfigurationPass, DeferredVfChange};
+use super::{ConfigurationPass, Wait, WaitingAction};
 use ferroband_api::sriov::{
     FAILED, IN_PROGRESS, SUCCEEDED, SriovNetworkNodeState, SriovNetworkNodeStateStatus, SystemState,
 };
 use ferroband_daemon::condition;
-use ferroband_model::Fault;
+use ferroband_model::{Fault, PciAddress};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::collections::BTreeMap;
 
 /// What the node does about the changes that are not applied yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub fn build_status(
     failures: &[Fault],
     progress: &Progress,
 ) -> SriovNetworkNodeStateStatus {
-    let faults: Vec<String> = pass.faults.iter().chain(failures).map(ToString::to_string).collect();
+    let faults: Vec<String> = pass.diff.faults.iter().chain(failures).map(ToString::to_string).collect();
     let error = (!faults.is_empty()).then(|| faults.join("; "));
     let (sync, (holds, reason), message) = match (&error, progress) {
         (_, Progress::Applying) => {
@@ -38,20 +39,23 @@ pub fn build_status(
         (None, Progress::RebootRequired(fault)) => {
             (IN_PROGRESS, (false, "RebootRequired"), fault.to_string())
         }
-        (None, Progress::Settled) if !pass.holders.is_empty() => {
-            let names: Vec<_> = pass.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
+        (None, Progress::Settled) if !pass.diff.holders.is_empty() => {
+            let names: Vec<_> =
+                pass.diff.holders.iter().map(|h| format!("{}/{}", h.namespace, h.name)).collect();
             (
                 IN_PROGRESS,
                 (false, "WaitingForPods"),
                 format!("waiting for these pods to release their virtual functions: {}", names.join(", ")),
             )
         }
-        (None, Progress::Settled) if !pass.deferred.is_empty() => {
-            (IN_PROGRESS, (false, "InUse"), deferred_message(&pass.deferred))
-        }
-        (None, Progress::Settled) => {
-            (SUCCEEDED, (true, "AsDesired"), "the adapters are configured as the policies require".to_owned())
-        }
+        (None, Progress::Settled) => match deferred_message(&pass.diff.waiting) {
+            Some(message) => (IN_PROGRESS, (false, "InUse"), message),
+            None => (
+                SUCCEEDED,
+                (true, "AsDesired"),
+                "the adapters are configured as the policies require".to_owned(),
+            ),
+        },
     };
     let generation = state.metadata.generation;
     let conditions = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -69,15 +73,26 @@ pub fn build_status(
         sync_status: Some(sync.to_owned()),
         last_sync_error: error,
         observed_generation: generation,
-        holders: pass.holders.clone(),
+        holders: pass.diff.holders.clone(),
+        pending_actions: pass.diff.pending(),
         conditions: vec![configured],
     }
 }
 
-/// Lists the changes that wait until a pod releases its function, and the pods.
-pub fn deferred_message(deferred: &[DeferredVfChange]) -> String {
-    let texts: Vec<_> = deferred.iter().map(ToString::to_string).collect();
-    format!("these changes are applied when the pods are gone: {}", texts.join("; "))
+/// Lists the changes that wait until a pod releases its function, and the pods. Returns `None` if there are none.
+pub fn deferred_message(waiting: &[WaitingAction]) -> Option<String> {
+    let mut changes: BTreeMap<PciAddress, (Vec<String>, &Wait)> = BTreeMap::new();
+    for WaitingAction { action, wait } in waiting.iter().filter(|w| matches!(w.wait, Wait::InUse(_))) {
+        if let Some(vf) = action.vf() {
+            changes.entry(vf).or_insert((Vec::new(), wait)).0.push(action.to_string());
+        }
+    }
+    let texts: Vec<_> = changes
+        .iter()
+        .map(|(vf, (changes, wait))| format!("{vf} ({}; {wait})", changes.join(", ")))
+        .collect();
+    (!texts.is_empty())
+        .then(|| format!("these changes are applied when the pods are gone: {}", texts.join("; ")))
 }
 
 /// Whether the difference between two statuses must be written at once. Details of the hardware, such as interfaces
@@ -92,6 +107,7 @@ pub fn is_urgent(previous: &SriovNetworkNodeStateStatus, next: &SriovNetworkNode
             status.last_sync_error.clone(),
             status.observed_generation,
             status.holders.clone(),
+            status.pending_actions.clone(),
             status.system.clone(),
             counts,
             reasons,
@@ -103,8 +119,9 @@ pub fn is_urgent(previous: &SriovNetworkNodeStateStatus, next: &SriovNetworkNode
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::configure::Action;
     use ferroband_api::sriov::VfHolder;
-    use ferroband_model::FaultCode;
+    use ferroband_model::{FaultCode, Guid};
 
     fn status_of(pass: &ConfigurationPass, progress: &Progress) -> SriovNetworkNodeStateStatus {
         build_status(&SriovNetworkNodeState::new("n", Default::default()), None, pass, &[], progress)
@@ -138,12 +155,15 @@ mod tests {
     #[test]
     fn deferred_change_is_reported_with_function_difference_and_pod() {
         let holder = VfHolder { namespace: "ns".into(), name: "holder".into(), ..VfHolder::default() };
-        let change = DeferredVfChange {
-            pci: "0000:86:00.3".parse().unwrap(),
-            change: "GUID 02:00:00:00:00:00:00:01".to_owned(),
-            holders: vec![holder],
+        let action = Action::SetVfGuid {
+            pf: "0000:86:00.0".parse().unwrap(),
+            vf: "0000:86:00.3".parse().unwrap(),
+            index: 1,
+            guid: Guid::new(0x0200_0000_0000_0001),
+            link_auto: false,
         };
-        let pass = ConfigurationPass { deferred: vec![change], ..ConfigurationPass::default() };
+        let mut pass = ConfigurationPass::default();
+        pass.diff.waiting.push(WaitingAction { action, wait: Wait::InUse(vec![holder]) });
         let status = status_of(&pass, &Progress::Settled);
         let condition = &status.conditions[0];
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "InUse"));

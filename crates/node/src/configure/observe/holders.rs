@@ -1,14 +1,12 @@
 //! Finds the pods that hold virtual functions. These are the pods in the kubelet's checkpoint that still
 //! exist.
 
-use super::VfChanges;
 use crate::{caches::PodOwner, kubelet};
 use ferroband_api::sriov::VfHolder;
 use ferroband_daemon::watch_cache::WatchCache;
 use ferroband_model::PciAddress;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     path::Path,
 };
 
@@ -69,29 +67,4 @@ pub fn holders_of(holders: &RunningHolders, functions: &BTreeSet<PciAddress>) ->
     let mut all: Vec<_> = all.into_values().collect();
     all.sort();
     all
-}
-
-/// A change that is applied when no pod holds the function any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeferredVfChange {
-    pub pci: PciAddress,
-    /// What is changed, for messages.
-    pub change: String,
-    /// The pods that hold the function. Empty if the kubelet's checkpoint cannot be read.
-    pub holders: Vec<VfHolder>,
-}
-
-impl DeferredVfChange {
-    pub fn new(vf: &VfChanges, holders: Option<&RunningHolders>) -> Self {
-        let holders = holders.and_then(|holders| holders.get(&vf.pci)).cloned().unwrap_or_default();
-        Self { pci: vf.pci, change: vf.to_string(), holders }
-    }
-}
-
-impl fmt::Display for DeferredVfChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pods: Vec<_> = self.holders.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
-        let pods = if pods.is_empty() { "an unknown pod".to_owned() } else { pods.join(", ") };
-        write!(f, "{} ({}; held by {pods})", self.pci, self.change)
-    }
 }

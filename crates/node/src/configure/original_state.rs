@@ -4,13 +4,16 @@
 //! changes are undone, so a daemon that is killed in between still knows the original state.
 
 use super::ObservedAdapter;
-use crate::{Error, install::write_atomically};
+use crate::{
+    Error,
+    install::{create_dir, write_atomically},
+};
 use ferroband_kernel::Root;
 use ferroband_model::{Guid, PciAddress};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, DirBuilder},
+    fs,
     io::ErrorKind,
     path::PathBuf,
 };
@@ -67,12 +70,9 @@ pub struct OriginalStateStore {
 }
 
 impl OriginalStateStore {
-    /// Opens the store under `root` and creates its directory if necessary.
-    pub fn open(root: &Root) -> Result<Self, Error> {
-        let dir = root.state("configure");
-        let created = DirBuilder::new().recursive(true).create(&dir);
-        created.map_err(|source| Error::File { action: "create", path: dir.clone(), source })?;
-        Ok(Self { dir })
+    /// Returns the store under `root`. Its directory is created by the first write.
+    pub fn new(root: &Root) -> Self {
+        Self { dir: root.state("configure") }
     }
 
     fn path(&self, pci: PciAddress) -> PathBuf {
@@ -84,7 +84,11 @@ impl OriginalStateStore {
     pub fn read_all(&self) -> Result<BTreeMap<PciAddress, AdapterOriginalState>, Error> {
         let mut states = BTreeMap::new();
         let list_error = |source| Error::File { action: "list", path: self.dir.clone(), source };
-        for entry in fs::read_dir(&self.dir).map_err(list_error)? {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(states),
+            entries => entries.map_err(list_error)?,
+        };
+        for entry in entries {
             let name = entry.map_err(list_error)?.file_name();
             let Some(pci) = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok()) else {
                 continue;
@@ -106,6 +110,7 @@ impl OriginalStateStore {
         let path = self.path(pci);
         let text = serde_json::to_vec(state)
             .map_err(|e| Error::Unreadable { object: path.display().to_string(), source: Box::new(e) })?;
+        create_dir(&self.dir)?;
         write_atomically(&path, &mut text.as_slice(), 0o600)
     }
 

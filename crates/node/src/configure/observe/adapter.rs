@@ -1,8 +1,8 @@
-//! Reads the current state of the network adapters of this node.
+//! Reads the current state of the network adapters of this node and their virtual functions.
 
 use ferroband_api::sriov::{InterfaceStatus, VirtualFunction};
 use ferroband_kernel::{
-    Error, Hardware, Link, NetnsMode, rtnetlink,
+    Error, Hardware, Link, rtnetlink,
     sysfs::{
         infiniband::{self, SysfsRdmaDevice},
         net,
@@ -11,15 +11,6 @@ use ferroband_kernel::{
 };
 use ferroband_model::{Guid, LinkLayer, PciAddress};
 use std::collections::BTreeMap;
-
-/// The network adapters of the node and its RDMA namespace mode, as the kernel reports them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ObservedNode {
-    /// Sorted by PCI address.
-    pub adapters: Vec<ObservedAdapter>,
-    /// RDMA namespace mode; `None` on a kernel without RDMA.
-    pub rdma_mode: Option<NetnsMode>,
-}
 
 /// A physical function of a network controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +51,7 @@ pub struct ObservedFunction {
     pub interface: Option<(String, u32)>,
     /// Whether the function has an IOMMU group, without which vfio-pci cannot bind it.
     pub has_iommu_group: bool,
-    /// Whether the pod that holds the function requested its current GUID. [`observe_node`] does not know that.
+    /// Whether the pod that holds the function requested its current GUID. The kernel does not know that.
     pub guid_requested: bool,
     /// Why the kernel cannot read the RDMA device; `None` if it can.
     pub error: Option<String>,
@@ -75,22 +66,16 @@ impl ObservedFunction {
     }
 }
 
-/// Reads the state of all physical functions of network controllers, and the RDMA namespace mode.
-pub fn observe_node(hardware: &dyn Hardware) -> Result<ObservedNode, Error> {
-    hardware.refresh()?;
+/// Reads the state of all physical functions of network controllers.
+pub fn observe_adapters(hardware: &dyn Hardware) -> Result<Vec<ObservedAdapter>, Error> {
     let root = hardware.root();
     let functions = pci::functions(root)?;
     let devices: BTreeMap<PciAddress, SysfsRdmaDevice> =
         infiniband::devices(root)?.into_iter().filter_map(|device| Some((device.pci?, device))).collect();
     let by_address: BTreeMap<PciAddress, &PciFunction> = functions.iter().map(|f| (f.address, f)).collect();
-    let mut adapters = Vec::new();
     // PCI class 02 are network controllers, including InfiniBand.
-    for function in functions.iter().filter(|f| f.class >> 16 == 0x02 && f.physical_function.is_none()) {
-        adapters.push(observe_adapter(hardware, function, &by_address, &devices)?);
-    }
-    // The query fails on a kernel without RDMA, which is no error.
-    let rdma_mode = hardware.rdma_netns_mode().ok();
-    Ok(ObservedNode { adapters, rdma_mode })
+    let adapters = functions.iter().filter(|f| f.class >> 16 == 0x02 && f.physical_function.is_none());
+    adapters.map(|function| observe_adapter(hardware, function, &by_address, &devices)).collect()
 }
 
 fn observe_adapter(
