@@ -1,6 +1,8 @@
-//! `ferroband node`: runs the node daemon, or checks whether it is ready.
+//! `ferroband node`: runs the node daemon, checks whether it is ready, or shows what it would change.
 
-use crate::{network_flags::NetworkFlags, resource_flags::ResourceFlags};
+mod dry_run;
+
+use crate::{network_flags::NetworkFlags, output::OutputFormat, resource_flags::ResourceFlags};
 use clap::{Args, builder::PossibleValuesParser};
 use ferroband_kernel::Root;
 use ferroband_node::{NodeSettings, SimulationSettings, readiness, run};
@@ -17,7 +19,7 @@ use std::{net::SocketAddr, path::PathBuf};
 #[derive(Args, Debug)]
 pub struct NodeCommand {
     /// Name of this node's Node object.
-    #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present = "check")]
+    #[arg(long, env = "NODE_NAME", value_name = "NAME", required_unless_present_any = ["check", "file"])]
     node_name: Option<String>,
 
     /// Namespace in which Ferroband is installed; it contains the node's SriovNetworkNodeState.
@@ -61,6 +63,19 @@ pub struct NodeCommand {
     /// Do not run a daemon; exit with 0 if the daemon that runs on this node is ready, otherwise with 1.
     #[arg(long)]
     pub check: bool,
+
+    /// Do not run a daemon; show the changes to the adapters that the daemon would make, and change nothing.
+    #[arg(long, conflicts_with_all = ["check", "simulate"])]
+    pub dry_run: bool,
+
+    /// With --dry-run, read the SriovNetworkNodeState from this YAML or JSON file and do not use the API server.
+    /// Virtual functions then keep their GUIDs.
+    #[arg(short, long, value_name = "FILE", requires = "dry_run")]
+    file: Option<PathBuf>,
+
+    /// Output format of --dry-run.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, requires = "dry_run")]
+    output: OutputFormat,
 }
 
 /// CNI plugins whose names `ferroband-cni` accepts as argv[0] and whose configuration it understands.
@@ -68,7 +83,8 @@ pub const ALIASES: [&str; 8] =
     ["coordinator", "ib-sriov", "ipoib", "multus", "multus-shim", "rdma", "spiderpool", "whereabouts"];
 
 impl NodeCommand {
-    /// Runs the daemon until SIGTERM. With --check, only checks whether a daemon is ready.
+    /// Runs the daemon until SIGTERM. With --check, only checks whether a daemon is ready. With --dry-run, only shows
+    /// what the daemon would change.
     pub fn run(self) -> anyhow::Result<()> {
         let Self {
             node_name,
@@ -83,6 +99,9 @@ impl NodeCommand {
             opensm,
             metrics_address,
             check,
+            dry_run,
+            file,
+            output,
         } = self;
         let root = Root::at(root);
         if check {
@@ -103,6 +122,9 @@ impl NodeCommand {
             aliases: alias,
             simulation: simulate.map(|profile| SimulationSettings { profile, uplink: simulate_uplink }),
         };
+        if dry_run {
+            return dry_run::show(settings, file.as_deref(), output);
+        }
         // Two threads are enough: the daemon mostly waits, and blocking calls use their own threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         Ok(runtime.block_on(run(settings))?)

@@ -8,6 +8,8 @@
 mod api;
 #[path = "device_plugin/alone.rs"]
 mod device_plugin;
+#[path = "netns/dry_run.rs"]
+mod dry_run;
 
 use api::FakeApiServer;
 use ferroband_attach::{CniContext, CniEnvironment, POD_ANNOTATIONS_CAPABILITY, PluginType, run, serve_call};
