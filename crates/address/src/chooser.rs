@@ -179,10 +179,7 @@ impl<'a> AddressChooser<'a> {
         let window = window.min(self.queue.len());
         if self.attempt > 0 && window > 1 {
             let seed = self.node.bytes().chain(self.attempt.to_le_bytes());
-            let hash = seed.fold(0xcbf29ce484222325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x100000001b3)
-            });
-            self.queue.rotate_left((hash % window as u64) as usize);
+            self.queue.rotate_left((ferroband_model::fnv1a(seed) % window as u64) as usize);
         }
     }
 }

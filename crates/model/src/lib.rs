@@ -17,6 +17,7 @@
 pub mod config_object;
 mod error;
 mod fault;
+mod fnv;
 mod guid;
 mod link_layer;
 mod mac_prefix;
@@ -31,6 +32,7 @@ mod vf_link_state;
 pub use config_object::ConfigObject;
 pub use error::MalformedValue;
 pub use fault::{Explanation, Fault, FaultCode};
+pub use fnv::fnv1a;
 pub use guid::Guid;
 pub use link_layer::LinkLayer;
 pub use mac_prefix::MacPrefix;

@@ -49,9 +49,7 @@ impl ClusterSlice {
 /// FNV-1a with a final mix, so that the high bits are as well distributed as the low ones. The result must
 /// never change, because the slice of a cluster depends on it.
 fn hash(text: &str) -> u64 {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = ferroband_model::fnv1a(text.bytes());
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ (hash >> 33)
 }

@@ -1,6 +1,6 @@
 //! GUIDs and LIDs of a simulated node.
 
-use ferroband_model::Guid;
+use ferroband_model::{Guid, fnv1a};
 
 /// The first two bytes of all simulated GUIDs: 02 marks a locally administered EUI-64, so no vendor uses them.
 const PREFIX: u64 = 0x02fb;
@@ -14,7 +14,7 @@ pub(crate) struct SimIdentity {
 
 impl SimIdentity {
     pub(crate) fn new(seed: &str) -> Self {
-        Self { hash: mix(seed.bytes().fold(0xcbf2_9ce4_8422_2325, fnv1a)) }
+        Self { hash: mix(fnv1a(seed.bytes())) }
     }
 
     /// Node GUID of the adapter at position `hca` of the profile.
@@ -48,10 +48,6 @@ impl SimIdentity {
 /// The LID that a subnet manager assigns to the port with this GUID, in the unicast range 1 to 0xbfff.
 pub(crate) fn lid(guid: Guid) -> u16 {
     u16::try_from(mix(guid.value()) % 0xbfff).unwrap_or_default() + 1
-}
-
-fn fnv1a(hash: u64, byte: u8) -> u64 {
-    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
 
 /// SplitMix64's finalizer: similar seeds give completely different numbers.

@@ -50,7 +50,7 @@ pub(crate) fn ensure(
                 .ok_or_else(|| ferroband_kernel::Error::NoParent { interface: netdev.name.clone() })?
         }
     };
-    // Set the alias first, because it identifies an Ethernet tap as simulated.
+    // Set the alias first, because it identifies an Ethernet tap or a bridge as simulated.
     let alias = alias_for(function);
     if link.alias.as_ref() != Some(&alias) {
         route.set_alias(link.index, &alias)?;
@@ -78,12 +78,33 @@ pub(crate) fn remove(route: &mut RouteSocket, name: &str) -> Result<(), Error> {
 /// Whether [`ensure`] can have created the interface, so that it may be removed. Never true for the interface
 /// of a real adapter.
 fn is_stand_in(link: &Link) -> bool {
+    let has_alias = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
     match link.kind.as_deref() {
-        Some("tun") => {
-            let has_alias = link.alias.as_deref().is_some_and(|alias| alias.starts_with("ferroband "));
-            link.link_type == Link::ARPHRD_INFINIBAND || has_alias
-        }
-        Some("bridge") => true,
+        Some("tun") => link.link_type == Link::ARPHRD_INFINIBAND || has_alias,
+        Some("bridge") => has_alias,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_the_administrator_are_neither_used_nor_removed() {
+        let link = |kind: &str, link_type, alias: Option<&str>| {
+            let mut link = Link::default();
+            (link.kind, link.link_type) = (Some(kind.to_owned()), link_type);
+            link.alias = alias.map(str::to_owned);
+            link
+        };
+        let own = alias_for("0000:86:00.0".parse().unwrap());
+        assert!(is_stand_in(&link("tun", Link::ARPHRD_INFINIBAND, None)), "killed before the alias was set");
+        for kind in ["tun", "bridge"] {
+            assert!(is_stand_in(&link(kind, ETHERNET, Some(&own))), "{kind}");
+            assert!(!is_stand_in(&link(kind, ETHERNET, None)), "{kind}");
+            assert!(!is_stand_in(&link(kind, ETHERNET, Some("my uplink"))), "{kind}");
+        }
+        assert!(!is_stand_in(&link("veth", ETHERNET, Some(&own))));
     }
 }

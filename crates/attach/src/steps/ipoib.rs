@@ -34,11 +34,7 @@ pub(crate) fn temporary_name(stem: &str, position: usize) -> String {
 
 /// Prefix of the temporary interface names of one sandbox.
 pub(crate) fn temporary_prefix(stem: &str) -> String {
-    // FNV-1a needs little code and returns the same hash on all nodes and in all releases.
-    let hash = stem.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("veth{:09x}", hash >> 28)
+    format!("veth{:09x}", ferroband_model::fnv1a(stem.bytes()) >> 28)
 }
 
 /// Create a child in the host namespace and return its identity.

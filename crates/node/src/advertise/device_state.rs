@@ -11,9 +11,10 @@ use crate::{
     pools::{AdvertisedPool, PoolConfig, PoolProblem, build_advertised_pools},
 };
 use ferroband_model::PciAddress;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{sync::watch, task::spawn_blocking, time};
@@ -68,8 +69,7 @@ pub async fn run_device_state(
         });
         let checkpoint =
             reading.await.map_err(|e| Error::Task { task: "device state", source: Some(Box::new(e)) })?;
-        let mut held =
-            checkpoint.unwrap_or_else(|| allocated.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let mut held = checkpoint.unwrap_or_else(|| allocated.lock().clone());
         if !held.is_empty() {
             stale.remove_stale(
                 &mut held,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{allocate::ContainerAllocator, pools::AdvertisedDevice};
 use futures::{StreamExt, future::ready, stream::BoxStream};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
@@ -139,7 +139,7 @@ impl DevicePlugin for ResourcePlugin {
             let response = self.allocator.allocate(advertised, &ids, &state.inventory).await;
             container_responses.push(response.map_err(|fault| Status::unavailable(fault.to_string()))?);
             info!(resource = self.resource, ?ids, "allocated");
-            let mut allocated = self.allocated.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut allocated = self.allocated.lock();
             allocated.extend(ids.into_iter().map(|id| ((self.resource.clone(), id), String::new())));
         }
         Ok(Response::new(AllocateResponse { container_responses }))

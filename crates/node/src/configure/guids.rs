@@ -6,7 +6,7 @@
 //! ```
 
 use crate::partition::GuidClaimClient;
-use ferroband_model::{Fault, FaultCode, Guid, PciAddress};
+use ferroband_model::{Fault, FaultCode, Guid, PciAddress, fnv1a};
 use ferroband_partition::ClusterSlice;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -118,10 +118,7 @@ impl GuidSource for PooledGuids {
 /// Derives a locally administered EUI-64 (02:…) from `text`. The hash is FNV-1a followed by the finalizer of
 /// SplitMix64, so that texts that only differ in the last letter give very different GUIDs.
 fn derive_guid(text: &str) -> Guid {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let mut mixed = hash;
+    let mut mixed = fnv1a(text.bytes());
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;

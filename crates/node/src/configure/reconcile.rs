@@ -169,8 +169,7 @@ impl NodeStateReconciler {
         let what = pass.diff.reboot.join(", ");
         let fault =
             |cause: String, remedy: &str| Fault::new(FaultCode::DeviceBusy, "this node", cause, remedy);
-        let key = format!("{:?} {:?}", desired.adapters, desired.rdma_mode);
-        match self.reboots.status(&key)? {
+        match self.reboots.status(desired)? {
             RebootStatus::Ineffective => {
                 let cause =
                     format!("the node was rebooted, but these settings have not taken effect: {what}");
@@ -187,7 +186,7 @@ impl NodeStateReconciler {
             RebootStatus::Due => {
                 if drain_annotations(state) == (Some(REBOOT_REQUIRED), Some(DRAIN_COMPLETE)) {
                     info!(what, "rebooting the node to apply settings");
-                    self.reboots.record(&key)?;
+                    self.reboots.record(desired)?;
                     let requested = self.configurator.firmware.reboot();
                     requested.map_err(|e| Error::Task { task: "reboot", source: Some(Box::new(e)) })?;
                 }

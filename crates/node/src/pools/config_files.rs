@@ -168,7 +168,7 @@ pub async fn watch_pool_config(
     }
 }
 
-/// Notifies `notify` when an entry of `dir` changes or the directory is created. Never returns.
+/// Notifies `notify` when an entry of `dir` changes, and when the directory is created or removed. Never returns.
 async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
     loop {
         let watched = async {
@@ -176,6 +176,7 @@ async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
             loop {
                 notify.notify_one();
                 if !watched.changed().await {
+                    notify.notify_one();
                     return Ok::<_, Error>(());
                 }
             }

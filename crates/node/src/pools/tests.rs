@@ -365,3 +365,30 @@ async fn file_change_is_noticed_within_a_second() {
     stop.cancel();
     reading.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn removed_directory_is_noticed_within_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let configured = dir.path().join("configured");
+    fs::create_dir(&configured).unwrap();
+    fs::write(configured.join("a.json"), r#"{"resourceList":[{"resourceName":"one"}]}"#).unwrap();
+    let sources = PoolSources {
+        paths: vec![configured.clone()],
+        node: String::new(),
+        defaults: PoolDefaults { prefix: "a.b".to_owned() },
+        pools: Vec::new(),
+        policies: None,
+    };
+    let (sender, mut receiver) = tokio::sync::watch::channel(Arc::default());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let reading = tokio::spawn(super::watch_pool_config(sources, sender, stop.clone()));
+    let limit = Duration::from_secs(1);
+    let has = |count| move |config: &Arc<super::PoolConfig>| config.pools.len() == count;
+    tokio::time::timeout(limit, receiver.wait_for(has(1))).await.expect("within a second").unwrap();
+    // Wait until the directory is watched. A rename changes no entry of the directory itself.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    fs::rename(&configured, dir.path().join("moved")).unwrap();
+    tokio::time::timeout(limit, receiver.wait_for(has(0))).await.expect("within a second").unwrap();
+    stop.cancel();
+    reading.await.unwrap().unwrap();
+}
