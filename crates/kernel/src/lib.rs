@@ -23,6 +23,7 @@
 //!  HardwareWatch ── events: uevents and link events, or those of a simulation
 //! ```
 
+pub mod atomic_file;
 mod boot;
 mod error;
 pub mod ethtool;

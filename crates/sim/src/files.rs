@@ -1,9 +1,10 @@
 //! File operations with errors that contain the path.
 
 use crate::Error;
+use ferroband_kernel::atomic_file;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Creates a directory and its parents.
@@ -26,27 +27,19 @@ pub(crate) fn create_private_directory(path: &Path) -> Result<(), Error> {
 
 /// Atomically writes a file with mode 0600 and syncs it.
 pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let temporary = path.with_extension("new");
-    let write = || {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().map_err(|source| file_error("write", path, source))
+    atomic_file::write_atomically(path, &mut &*content, 0o600).map_err(into_file_error)
 }
 
 /// Atomically writes a file without sync, for data that is useless after a reboot.
 pub(crate) fn write_volatile_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let temporary = path.with_extension("new");
-    let write = || {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
-        fs::rename(&temporary, path)
-    };
-    write().map_err(|source| file_error("write", path, source))
+    atomic_file::write_volatile(path, &mut &*content, 0o600).map_err(into_file_error)
+}
+
+fn into_file_error(error: ferroband_kernel::Error) -> Error {
+    match error {
+        ferroband_kernel::Error::File { doing, path, source } => Error::File { doing, path, source },
+        other => other.into(),
+    }
 }
 
 /// Removes a file. Succeeds if it does not exist.

@@ -1,10 +1,8 @@
 //! Installs the CNI binary and its aliases.
 
-use super::{
-    atomic_write::{temporary_path, write_atomically},
-    uninstall::saved_path,
-};
+use super::{uninstall::saved_path, write_atomically};
 use crate::Error;
+use ferroband_kernel::atomic_file::temporary_path;
 use std::{
     fs::{self, File},
     io::{self, BufReader, ErrorKind, Read},
