@@ -7,10 +7,8 @@ use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use nix::errno::Errno;
+use nix::libc::{IFA_ADDRESS, IFA_BROADCAST, IFA_LOCAL, RTM_GETADDR, RTM_NEWADDR};
 
-/// RTM_NEWADDR and RTM_GETADDR of linux/rtnetlink.h.
-const RTM_NEWADDR: u16 = 20;
-const RTM_GETADDR: u16 = 22;
 /// Length of struct ifaddrmsg in bytes: family 1, prefix length 1, flags 1, scope 1, index 4.
 const HEAD: usize = 8;
 
@@ -51,21 +49,19 @@ fn head(family: u8, prefix: u8, index: u32) -> [u8; HEAD] {
     head
 }
 
-/// Builds an RTM_NEWADDR message. The attribute numbers are IFA_* of linux/if_addr.h.
 fn new_address_message(index: u32, address: IpNet) -> RawMessage {
     let broadcast = match address {
         IpNet::V4(v4) if v4.prefix_len() < 31 => Some(v4.broadcast().octets()),
         _ => None,
     };
     MessageBuilder::new(&head(address_family(&address), address.prefix_len(), index))
-        .with(2, &address_bytes(address.addr())) // IFA_LOCAL
-        .with(1, &address_bytes(address.addr())) // IFA_ADDRESS
-        .with_optional(4, broadcast) // IFA_BROADCAST
+        .with(IFA_LOCAL, &address_bytes(address.addr()))
+        .with(IFA_ADDRESS, &address_bytes(address.addr()))
+        .with_optional(IFA_BROADCAST, broadcast)
         .build(RTM_NEWADDR)
 }
 
-/// Decodes an address of the interface `index`. Returns `None` for another interface. The attribute numbers are
-/// IFA_* of linux/if_addr.h.
+/// Decodes an address of the interface `index`. Returns `None` for another interface.
 pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
     let head = reply.head::<HEAD>(RTM_NEWADDR)?;
     if attr::u32(&head[4..])? != index {
@@ -74,6 +70,6 @@ pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
     let find =
         |attribute| reply.attributes(HEAD).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
     // IFA_LOCAL is the interface's own address; IPv6 sends only IFA_ADDRESS unless there is a peer.
-    let address = find(2).or_else(|| find(1)).and_then(attr::ip)?;
+    let address = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS)).and_then(attr::ip)?;
     IpNet::new(address, head[1]).ok()
 }

@@ -6,23 +6,15 @@ use crate::netlink::MessageBuilder;
 use crate::{Error, Netns};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
 use nix::errno::Errno;
+use nix::libc::{
+    IFLA_ADDRESS, IFLA_ALT_IFNAME, IFLA_IFALIAS, IFLA_IFNAME, IFLA_MASTER, IFLA_MTU, IFLA_NET_NS_FD,
+    IFLA_PROP_LIST, IFLA_TXQLEN, RTM_DELLINK, RTM_SETLINK,
+};
 use std::os::fd::AsRawFd;
 
-/// RTM_* of linux/rtnetlink.h.
-const RTM_DELLINK: u16 = 17;
-const RTM_SETLINK: u16 = 19;
+/// RTM_* of linux/rtnetlink.h that libc lacks.
 const RTM_NEWLINKPROP: u16 = 108;
 const RTM_DELLINKPROP: u16 = 109;
-/// IFLA_* of linux/if_link.h.
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_MASTER: u16 = 10;
-const IFLA_TXQLEN: u16 = 13;
-const IFLA_IFALIAS: u16 = 20;
-const IFLA_NET_NS_FD: u16 = 28;
-const IFLA_PROP_LIST: u16 = 52;
-const IFLA_ALT_IFNAME: u16 = 53;
 
 impl RouteSocket {
     /// Renames the interface. It must be down on kernels before 6.2.

@@ -6,10 +6,10 @@ use crate::netlink::{MessageBuilder, RawMessage};
 use crate::{Error, IpoibMode};
 use ferroband_model::PKey;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use nix::libc::{
+    IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINK, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, RTM_NEWLINK,
+};
 use std::net::Ipv4Addr;
-
-/// RTM_NEWLINK of linux/rtnetlink.h.
-const RTM_NEWLINK: u16 = 16;
 
 /// An interface that is created with one atomic request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,18 +75,18 @@ impl<'a> NewLink<'a> {
         }
     }
 
-    /// Builds the RTM_NEWLINK message. The attribute numbers are IFLA_* of linux/if_link.h.
+    /// Builds the RTM_NEWLINK message. Attribute numbers that libc lacks are those of linux/if_link.h.
     pub(super) fn message(&self) -> RawMessage {
         let parent = match self.kind {
             LinkKind::Ipoib { parent, .. } => Some(parent),
             _ => None,
         };
         link_request(0, self.up.then_some(true))
-            .with_text(3, self.name) // IFLA_IFNAME
-            .with_optional(4, self.mtu.map(u32::to_ne_bytes)) // IFLA_MTU
-            .with_optional(10, self.master.map(u32::to_ne_bytes)) // IFLA_MASTER
-            .with_optional(5, parent.map(u32::to_ne_bytes)) // IFLA_LINK
-            .with_nest(18, &self.link_info()) // IFLA_LINKINFO
+            .with_text(IFLA_IFNAME, self.name)
+            .with_optional(IFLA_MTU, self.mtu.map(u32::to_ne_bytes))
+            .with_optional(IFLA_MASTER, self.master.map(u32::to_ne_bytes))
+            .with_optional(IFLA_LINK, parent.map(u32::to_ne_bytes))
+            .with_nest(IFLA_LINKINFO, &self.link_info())
             .build(RTM_NEWLINK)
     }
 
@@ -107,8 +107,9 @@ impl<'a> NewLink<'a> {
             }
             LinkKind::Bridge => ("bridge", data.with(23, &[0])), // IFLA_BR_MCAST_SNOOPING
             LinkKind::Veth { peer } => {
-                let other =
-                    link_request(0, None).with_text(3, peer).with_optional(4, self.mtu.map(u32::to_ne_bytes));
+                let other = link_request(0, None)
+                    .with_text(IFLA_IFNAME, peer)
+                    .with_optional(IFLA_MTU, self.mtu.map(u32::to_ne_bytes));
                 ("veth", data.with_nest(1, &other)) // VETH_INFO_PEER
             }
             LinkKind::Vxlan(vxlan) => {
@@ -121,7 +122,7 @@ impl<'a> NewLink<'a> {
                 ("vxlan", data)
             }
         };
-        MessageBuilder::default().with_text(1, kind).with_nest(2, &data) // IFLA_INFO_KIND, IFLA_INFO_DATA
+        MessageBuilder::default().with_text(IFLA_INFO_KIND, kind).with_nest(IFLA_INFO_DATA, &data)
     }
 }
 

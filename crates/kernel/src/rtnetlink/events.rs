@@ -4,11 +4,9 @@ use super::Link;
 use crate::netlink::{Listener, ListenerRead, NetlinkFamily, RawMessage};
 use crate::{Error, Netns};
 use netlink_packet_core::NetlinkBuffer;
+use nix::libc::{RTM_DELLINK, RTM_NEWLINK};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// RTM_NEWLINK and RTM_DELLINK of linux/rtnetlink.h.
-const RTM_NEWLINK: u16 = 16;
-const RTM_DELLINK: u16 = 17;
 /// RTNLGRP_LINK of linux/rtnetlink.h, as a bit mask.
 const RTNLGRP_LINK_MASK: u32 = 1;
 /// Length of struct nlmsghdr.

@@ -3,15 +3,17 @@
 use crate::IpoibMode;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ferroband_model::PKey;
+use nix::libc::{
+    IFF_LOWER_UP, IFF_UP, IFLA_ADDRESS, IFLA_ALT_IFNAME, IFLA_BROADCAST, IFLA_IFALIAS, IFLA_IFNAME,
+    IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU,
+    IFLA_PARENT_DEV_NAME, IFLA_PROP_LIST, IFLA_STATS64, RTM_NEWLINK,
+};
 
-/// RTM_NEWLINK of linux/rtnetlink.h: the type of the reply to RTM_GETLINK.
-const RTM_NEWLINK: u16 = 16;
 /// Length of struct ifinfomsg in bytes: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
-/// IFF_UP of linux/if.h.
-const IFF_UP: u32 = 1;
-/// IFF_LOWER_UP of linux/if.h.
-const IFF_LOWER_UP: u32 = 1 << 16;
+/// IFF_UP and IFF_LOWER_UP with the type of the field in struct ifinfomsg.
+const UP: u32 = IFF_UP.cast_unsigned();
+const LOWER_UP: u32 = IFF_LOWER_UP.cast_unsigned();
 
 /// Starts a request about the interface `index`. `up` sets the interface up or down; `None` leaves the flags
 /// unchanged.
@@ -19,9 +21,9 @@ pub(super) fn link_request(index: u32, up: Option<bool>) -> MessageBuilder {
     let mut head = [0; HEAD];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     if let Some(up) = up {
-        let flags = if up { IFF_UP } else { 0 };
+        let flags = if up { UP } else { 0 };
         head[8..12].copy_from_slice(&flags.to_ne_bytes());
-        head[12..].copy_from_slice(&IFF_UP.to_ne_bytes());
+        head[12..].copy_from_slice(&UP.to_ne_bytes());
     }
     MessageBuilder::new(&head)
 }
@@ -84,7 +86,7 @@ pub struct IpoibInfo {
 
 impl Link {
     /// ARPHRD_INFINIBAND of linux/if_arp.h.
-    pub const ARPHRD_INFINIBAND: u16 = 32;
+    pub const ARPHRD_INFINIBAND: u16 = nix::libc::ARPHRD_INFINIBAND;
 
     /// Text for messages: the kind or, if the interface has none, the link type.
     pub fn kind_or_type(&self) -> String {
@@ -104,24 +106,24 @@ impl Link {
         let mut link = Self {
             link_type: attr::u16(&head[2..])?,
             index: attr::u32(&head[4..])?,
-            up: flags & IFF_UP != 0,
-            carrier: flags & IFF_LOWER_UP != 0,
+            up: flags & UP != 0,
+            carrier: flags & LOWER_UP != 0,
             ..Self::default()
         };
         for (kind, value) in message.attributes(HEAD) {
             match kind {
-                1 => link.address = value.to_vec(),          // IFLA_ADDRESS
-                2 => link.broadcast = value.to_vec(),        // IFLA_BROADCAST
-                3 => link.name = attr::text(value),          // IFLA_IFNAME
-                4 => link.mtu = attr::u32(value)?,           // IFLA_MTU
-                5 => link.parent = attr::u32(value),         // IFLA_LINK
-                10 => link.master = attr::u32(value),        // IFLA_MASTER
-                18 => link.decode_info(value),               // IFLA_LINKINFO
-                20 => link.alias = Some(attr::text(value)),  // IFLA_IFALIAS
-                23 => link.stats = LinkStats::decode(value), // IFLA_STATS64
-                37 => link.parent_netns = attr::i32(value),  // IFLA_LINK_NETNSID
-                52 => link.altnames.extend(altnames(value)), // IFLA_PROP_LIST
-                56 => link.device = Some(attr::text(value)), // IFLA_PARENT_DEV_NAME
+                IFLA_ADDRESS => link.address = value.to_vec(),
+                IFLA_BROADCAST => link.broadcast = value.to_vec(),
+                IFLA_IFNAME => link.name = attr::text(value),
+                IFLA_MTU => link.mtu = attr::u32(value)?,
+                IFLA_LINK => link.parent = attr::u32(value),
+                IFLA_MASTER => link.master = attr::u32(value),
+                IFLA_LINKINFO => link.decode_info(value),
+                IFLA_IFALIAS => link.alias = Some(attr::text(value)),
+                IFLA_STATS64 => link.stats = LinkStats::decode(value),
+                IFLA_LINK_NETNSID => link.parent_netns = attr::i32(value),
+                IFLA_PROP_LIST => link.altnames.extend(altnames(value)),
+                IFLA_PARENT_DEV_NAME => link.device = Some(attr::text(value)),
                 _ => {}
             }
         }
@@ -130,9 +132,9 @@ impl Link {
 
     fn decode_info(&mut self, info: &[u8]) {
         let find = |attribute| attr::iter(info).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
-        self.kind = find(1).map(attr::text); // IFLA_INFO_KIND
+        self.kind = find(IFLA_INFO_KIND).map(attr::text);
         if self.kind.as_deref() == Some("ipoib") {
-            self.ipoib = find(2).and_then(IpoibInfo::decode); // IFLA_INFO_DATA
+            self.ipoib = find(IFLA_INFO_DATA).and_then(IpoibInfo::decode);
         }
     }
 }
@@ -150,7 +152,7 @@ impl LinkStats {
 }
 
 fn altnames(properties: &[u8]) -> impl Iterator<Item = String> {
-    attr::iter(properties).filter(|(kind, _)| *kind == 53).map(|(_, value)| attr::text(value)) // IFLA_ALT_IFNAME
+    attr::iter(properties).filter(|(kind, _)| *kind == IFLA_ALT_IFNAME).map(|(_, value)| attr::text(value))
 }
 
 impl IpoibInfo {

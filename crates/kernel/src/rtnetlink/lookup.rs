@@ -5,21 +5,12 @@ use super::{Link, RouteSocket};
 use crate::Error;
 use crate::netlink::{MessageBuilder, NetlinkError, RawMessage};
 use nix::errno::Errno;
-
-/// RTM_GETLINK of linux/rtnetlink.h.
-const RTM_GETLINK: u16 = 18;
-/// IFLA_* of linux/if_link.h.
-const IFLA_IFNAME: u16 = 3;
-const IFLA_EXT_MASK: u16 = 29;
-/// RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
-const RTEXT_FILTER_SKIP_STATS: u32 = 8;
+use nix::libc::{IFLA_ALT_IFNAME, IFLA_EXT_MASK, IFLA_IFNAME, RTEXT_FILTER_SKIP_STATS, RTM_GETLINK};
 
 /// IFNAMSIZ without the terminating zero: maximum length of an interface name.
 const MAX_NAME: usize = 15;
 /// ALTIFNAMSIZ without the terminating zero: maximum length of an altname.
 const MAX_ALTNAME: usize = 127;
-/// IFLA_ALT_IFNAME of linux/if_link.h.
-const IFLA_ALT_IFNAME: u16 = 53;
 
 impl RouteSocket {
     /// The interface with the name or altname `name`; `None` if it does not exist.

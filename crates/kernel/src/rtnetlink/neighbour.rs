@@ -5,12 +5,8 @@ use super::route_spec::{address_bytes, address_family};
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use nix::libc::{NDA_DST, NDA_LLADDR, NUD_PERMANENT, RTM_NEWNEIGH};
 use std::net::IpAddr;
-
-/// RTM_NEWNEIGH of linux/rtnetlink.h.
-const RTM_NEWNEIGH: u16 = 28;
-/// NUD_PERMANENT of linux/neighbour.h: a static entry that is never resolved again.
-const NUD_PERMANENT: u16 = 0x80;
 
 impl RouteSocket {
     /// Adds or replaces a permanent neighbour entry.
@@ -29,9 +25,12 @@ fn neighbour_message(index: u32, address: IpAddr, link_layer: &[u8]) -> RawMessa
     let mut head = [0; 12];
     head[0] = address_family(&address.into());
     head[4..8].copy_from_slice(&index.to_ne_bytes());
+    // A static entry is never resolved again.
     head[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
-    // The attributes are NDA_DST and NDA_LLADDR.
-    MessageBuilder::new(&head).with(1, &address_bytes(address)).with(2, link_layer).build(RTM_NEWNEIGH)
+    MessageBuilder::new(&head)
+        .with(NDA_DST, &address_bytes(address))
+        .with(NDA_LLADDR, link_layer)
+        .build(RTM_NEWNEIGH)
 }
 
 #[cfg(test)]

@@ -3,16 +3,15 @@
 use super::RouteSpec;
 use crate::netlink::{RawMessage, attr};
 use ipnet::IpNet;
-use nix::libc::{AF_INET, AF_INET6};
+use nix::libc::{
+    AF_INET, AF_INET6, RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_MULTIPATH, RTA_OIF, RTA_PREFSRC, RTA_PRIORITY,
+    RTA_TABLE, RTM_F_CLONED, RTM_NEWROUTE, RTN_UNICAST,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// RTM_NEWROUTE of linux/rtnetlink.h: the type of the messages in a dump of routes.
-const RTM_NEWROUTE: u16 = 24;
 /// Length of struct rtmsg: eight fields of 1 byte (family, two prefix lengths, tos, table, protocol, scope, type)
 /// and the flags with 4 bytes.
 const HEAD: usize = 12;
-/// RTM_F_CLONED of linux/rtnetlink.h: a cached exception, not a configured route.
-const RTM_F_CLONED: u32 = 0x200;
 /// Length of struct rtnexthop in bytes: length 2, flags 1, hops 1, interface 4.
 const RTNEXTHOP_LEN: usize = 8;
 
@@ -33,7 +32,7 @@ pub struct RouteEntry {
 impl RouteEntry {
     /// Whether this is a unicast route (RTN_UNICAST) of the main table.
     pub fn is_main_unicast(&self) -> bool {
-        self.kind == 1 && self.route.table == Some(RouteSpec::MAIN_TABLE)
+        self.kind == RTN_UNICAST && self.route.table == Some(RouteSpec::MAIN_TABLE)
     }
 
     pub fn is_default(&self) -> bool {
@@ -41,7 +40,6 @@ impl RouteEntry {
     }
 
     /// Decodes a route into one entry per next hop. The list is empty if the message is not a configured route.
-    /// The attribute numbers are RTA_* of linux/rtnetlink.h.
     pub(super) fn decode(reply: &RawMessage) -> Vec<Self> {
         Self::decode_next_hops(reply).unwrap_or_default()
     }
@@ -49,6 +47,7 @@ impl RouteEntry {
     fn decode_next_hops(reply: &RawMessage) -> Option<Vec<Self>> {
         let head = reply.head::<HEAD>(RTM_NEWROUTE)?;
         let [family, length, _, _, table, protocol, scope, kind, ..] = *head;
+        // A cached exception is not a configured route.
         if attr::u32(&head[8..])? & RTM_F_CLONED != 0 {
             return None;
         }
@@ -61,13 +60,12 @@ impl RouteEntry {
         let (mut priority, mut source, mut mtu, mut advmss) = (0, None, None, None);
         for (kind, value) in reply.attributes(HEAD) {
             match kind {
-                1 => destination = attr::ip(value)?, // RTA_DST
-                4 => interface = attr::u32(value),   // RTA_OIF
-                5 => gateway = attr::ip(value),      // RTA_GATEWAY
-                6 => priority = attr::u32(value)?,   // RTA_PRIORITY
-                7 => source = attr::ip(value),       // RTA_PREFSRC
-                8 => {
-                    // RTA_METRICS, which contains RTAX_* attributes.
+                RTA_DST => destination = attr::ip(value)?,
+                RTA_OIF => interface = attr::u32(value),
+                RTA_GATEWAY => gateway = attr::ip(value),
+                RTA_PRIORITY => priority = attr::u32(value)?,
+                RTA_PREFSRC => source = attr::ip(value),
+                RTA_METRICS => {
                     for (metric, value) in attr::iter(value) {
                         match metric {
                             2 => mtu = attr::u32(value),    // RTAX_MTU
@@ -76,8 +74,8 @@ impl RouteEntry {
                         }
                     }
                 }
-                9 => hops = Some(value),         // RTA_MULTIPATH
-                15 => table = attr::u32(value)?, // RTA_TABLE
+                RTA_MULTIPATH => hops = Some(value),
+                RTA_TABLE => table = attr::u32(value)?,
                 _ => {}
             }
         }
@@ -112,7 +110,7 @@ fn next_hops(bytes: &[u8]) -> impl Iterator<Item = (u32, Option<IpAddr>)> {
         let length = usize::from(attr::u16(rest)?);
         let hop = rest.get(..length).filter(|_| length >= RTNEXTHOP_LEN)?;
         let interface = attr::u32(&hop[4..])?;
-        let gateway = attr::iter(&hop[RTNEXTHOP_LEN..]).find(|(kind, _)| *kind == 5);
+        let gateway = attr::iter(&hop[RTNEXTHOP_LEN..]).find(|(kind, _)| *kind == RTA_GATEWAY);
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((interface, gateway.and_then(|(_, value)| attr::ip(value))))
     })

@@ -7,20 +7,13 @@ use crate::netlink::{MessageBuilder, RawMessage};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use nix::errno::Errno;
-use nix::libc::{AF_INET, AF_INET6};
+use nix::libc::{
+    AF_INET, AF_INET6, RT_SCOPE_LINK, RT_SCOPE_NOWHERE, RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RTA_DST,
+    RTA_GATEWAY, RTA_METRICS, RTA_OIF, RTA_PREFSRC, RTA_PRIORITY, RTA_TABLE, RTM_DELROUTE, RTM_GETROUTE,
+    RTM_NEWROUTE, RTPROT_STATIC,
+};
 use std::fmt;
 use std::net::IpAddr;
-
-/// RTM_NEWROUTE, RTM_DELROUTE and RTM_GETROUTE of linux/rtnetlink.h.
-const RTM_NEWROUTE: u16 = 24;
-const RTM_DELROUTE: u16 = 25;
-const RTM_GETROUTE: u16 = 26;
-/// RTPROT_STATIC of linux/rtnetlink.h.
-const RTPROT_STATIC: u8 = 4;
-/// RT_SCOPE_UNIVERSE, RT_SCOPE_LINK and RT_SCOPE_NOWHERE of linux/rtnetlink.h.
-const RT_SCOPE_UNIVERSE: u8 = 0;
-const RT_SCOPE_LINK: u8 = 253;
-const RT_SCOPE_NOWHERE: u8 = 255;
 
 /// Destination and gateway of a unicast route of the main table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +46,7 @@ pub struct RouteSpec {
 
 impl RouteSpec {
     /// RT_TABLE_MAIN of linux/rtnetlink.h.
-    pub const MAIN_TABLE: u32 = 254;
+    pub const MAIN_TABLE: u32 = RT_TABLE_MAIN as u32;
 
     /// A route to `destination` in the main table.
     pub fn new(destination: IpNet, gateway: Option<IpAddr>) -> Self {
@@ -102,13 +95,13 @@ impl RouteSpec {
             .with_optional(2, self.mtu.map(u32::to_ne_bytes)) // RTAX_MTU
             .with_optional(8, self.advmss.map(u32::to_ne_bytes)); // RTAX_ADVMSS
         let body = MessageBuilder::new(&head)
-            .with(1, &address_bytes(destination.addr())) // RTA_DST
-            .with_optional(5, self.gateway.map(address_bytes)) // RTA_GATEWAY
-            .with_optional(7, self.source.map(address_bytes)) // RTA_PREFSRC
-            .with(4, &index.to_ne_bytes()) // RTA_OIF
-            .with_optional(6, self.priority.map(u32::to_ne_bytes)) // RTA_PRIORITY
-            .with(15, &table.to_ne_bytes()); // RTA_TABLE
-        let body = if metrics.is_empty() { body } else { body.with_flagged_nest(8, &metrics) }; // RTA_METRICS
+            .with(RTA_DST, &address_bytes(destination.addr()))
+            .with_optional(RTA_GATEWAY, self.gateway.map(address_bytes))
+            .with_optional(RTA_PREFSRC, self.source.map(address_bytes))
+            .with(RTA_OIF, &index.to_ne_bytes())
+            .with_optional(RTA_PRIORITY, self.priority.map(u32::to_ne_bytes))
+            .with(RTA_TABLE, &table.to_ne_bytes());
+        let body = if metrics.is_empty() { body } else { body.with_flagged_nest(RTA_METRICS, &metrics) };
         body.build(kind)
     }
 }

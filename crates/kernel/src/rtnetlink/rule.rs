@@ -7,14 +7,10 @@ use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use nix::errno::Errno;
-use nix::libc::{AF_INET, AF_INET6};
+use nix::libc::{AF_INET, AF_INET6, RTM_DELRULE, RTM_GETRULE, RTM_NEWRULE};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// RTM_NEWRULE, RTM_DELRULE and RTM_GETRULE of linux/rtnetlink.h.
-const RTM_NEWRULE: u16 = 32;
-const RTM_DELRULE: u16 = 33;
-const RTM_GETRULE: u16 = 34;
 /// Length of struct fib_rule_hdr: eight fields of 1 byte (family, two prefix lengths, tos, table, two reserved,
 /// action) and the flags with 4 bytes.
 const HEAD: usize = 12;

@@ -4,21 +4,19 @@ use super::RouteSocket;
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ferroband_model::{Guid, VfLinkState};
+use nix::libc::{
+    IFLA_EXT_MASK, IFLA_NUM_VF, IFLA_VFINFO_LIST, RTEXT_FILTER_SKIP_STATS, RTEXT_FILTER_VF, RTM_GETLINK,
+    RTM_NEWLINK, RTM_SETLINK,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// RTM_NEWLINK, RTM_GETLINK and RTM_SETLINK of linux/rtnetlink.h.
-const RTM_NEWLINK: u16 = 16;
-const RTM_GETLINK: u16 = 18;
-const RTM_SETLINK: u16 = 19;
 /// Length of struct ifinfomsg in bytes: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
-/// RTEXT_FILTER_VF and RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: request the VFs without their statistics.
-const EXT_MASK: u32 = 1 | 8;
+/// Requests the VFs without their statistics.
+const EXT_MASK: i32 = RTEXT_FILTER_VF | RTEXT_FILTER_SKIP_STATS;
 
-const IFLA_NUM_VF: u16 = 21;
-const IFLA_VFINFO_LIST: u16 = 22;
-const IFLA_EXT_MASK: u16 = 29;
+/// IFLA_VF_* of linux/if_link.h, which libc lacks.
 const IFLA_VF_INFO: u16 = 1;
 const IFLA_VF_MAC: u16 = 1;
 const IFLA_VF_LINK_STATE: u16 = 5;
