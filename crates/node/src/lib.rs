@@ -27,6 +27,7 @@ mod error;
 use ferroband_testbed::fake_api;
 mod hardware;
 mod node_labels;
+mod pending_files;
 mod run;
 mod settings;
 mod state_dirs;

@@ -1,21 +1,20 @@
 //! Writes the `network-status` of pods that were attached without the daemon.
 //!
-//! Such pods get only the cluster's default network. The CNI plugin leaves a file for each of them, and this task
-//! processes the files when the daemon starts, when a file appears, and again after a delay if a write failed.
+//! Such pods get only the cluster's default network. The CNI plugin leaves a file for each of them.
 
 use super::NetworkStatusWriter;
-use crate::{Error, caches::NodePodCache, dir_watch::WatchedDir, error::error_chain, resolve::resolve_uid};
+use crate::{
+    Error,
+    caches::NodePodCache,
+    error::error_chain,
+    pending_files::{blocking, process_pending},
+    resolve::resolve_uid,
+};
 use ferroband_attach::pending_status::PendingStatus;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
-use futures::{StreamExt, TryStreamExt, stream};
-use std::time::Duration;
-use tokio::{task::spawn_blocking, time};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-
-const MAX_CONCURRENT_WRITES: usize = 16;
-const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Writes the pending statuses under `root` until `stop` is cancelled.
 pub async fn write_pending_statuses(
@@ -24,36 +23,16 @@ pub async fn write_pending_statuses(
     writer: NetworkStatusWriter,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let folder = PendingStatus::dir(&root);
-    let writing = async {
-        // Without the cache, every pod would be read from the API server.
-        pods.cache().wait_synced().await;
-        loop {
-            let mut watched = WatchedDir::watch_when_present(&folder).await?;
-            loop {
-                let left = write_all(&root, &pods, &writer).await?;
-                let wait = if left { RETRY_DELAY } else { Duration::MAX };
-                match time::timeout(wait, watched.changed()).await {
-                    Ok(true) | Err(_) => {}
-                    Ok(false) => break,
-                }
-            }
-        }
-    };
-    tokio::select! {
-        end = writing => end,
-        () = stop.cancelled() => Ok(()),
+    // Without the cache, every pod would be read from the API server.
+    if stop.run_until_cancelled(pods.cache().wait_synced()).await.is_none() {
+        return Ok(());
     }
-}
-
-/// Writes every pending status. Returns `true` if at least one failed and must be retried.
-async fn write_all(root: &Root, pods: &NodePodCache, writer: &NetworkStatusWriter) -> Result<bool, Error> {
-    let at = root.clone();
-    let pending = blocking(move || PendingStatus::list(&at)).await??;
-    let writing = stream::iter(pending)
-        .map(|status| write_one(root, pods, writer, status))
-        .buffer_unordered(MAX_CONCURRENT_WRITES);
-    writing.try_fold(false, |left, done| async move { Ok(left || !done) }).await
+    let list = || async {
+        let at = root.clone();
+        Ok(blocking(move || PendingStatus::list(&at)).await??)
+    };
+    let write = |status| write_one(&root, &pods, &writer, status);
+    process_pending(&PendingStatus::dir(&root), stop, list, write).await
 }
 
 /// Writes one status and removes its file. Returns `false` if the write must be retried.
@@ -100,12 +79,6 @@ async fn write_one(
     Ok(true)
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    spawn_blocking(work)
-        .await
-        .map_err(|e| Error::Task { task: "pending statuses", source: Some(Box::new(e)) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +87,8 @@ mod tests {
     use ferroband_attach::{AttachmentId, PluginType, journal::Journal};
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
+    use std::time::Duration;
+    use tokio::time;
 
     const POD: &str = "/api/v1/namespaces/default/pods/a/status";
 
