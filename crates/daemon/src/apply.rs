@@ -1,4 +1,5 @@
-//! Server-side apply. It creates an object if it does not exist, and removes fields that are no longer set.
+//! Partial writes of objects. Server-side apply creates an object if it does not exist, and removes fields that are no
+//! longer set.
 
 use crate::{ApiKind, api_call::with_timeout};
 use kube::{
@@ -25,6 +26,12 @@ pub async fn apply_status<K: ApiKind>(
     let (params, object) =
         (PatchParams::apply(manager).force(), complete::<K>(name, json!({"status": status})));
     with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await.map(drop)
+}
+
+/// Merges `patch` into the object `name`; null removes a field. Fails if the object does not exist.
+pub async fn merge_patch<K: ApiKind>(api: &Api<K>, name: &str, patch: &Value) -> kube::Result<()> {
+    // The whole patch is applied; only the response is limited to the metadata.
+    with_timeout(api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
 }
 
 /// Adds type and name, which every applied object must contain.

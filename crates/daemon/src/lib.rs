@@ -32,7 +32,7 @@ pub mod tasks;
 pub mod watch_cache;
 
 pub use api_kind::ApiKind;
-pub use apply::{apply, apply_status};
+pub use apply::{apply, apply_status, merge_patch};
 pub use client::api_client;
 pub use condition::condition;
 pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};

@@ -1,13 +1,9 @@
 //! Labels this node as simulated and counts the nodes of the cluster.
 
 use crate::{api_call::with_timeout, error::error_chain};
-use ferroband_daemon::Retry;
+use ferroband_daemon::{Retry, merge_patch};
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, Client,
-    api::{ListParams, Patch, PatchParams},
-    core::PartialObjectMeta,
-};
+use kube::{Api, Client, api::ListParams, core::PartialObjectMeta};
 use serde_json::json;
 use std::{
     sync::{
@@ -57,7 +53,7 @@ async fn set_simulated_label(api: &Api<PartialObjectMeta<Node>>, node: &str, sim
     let label = simulated.then_some("true");
     let patch = json!({ "metadata": { "labels": { SIMULATED_LABEL: label } } });
     let mut retry = Retry::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
-    while let Err(e) = with_timeout(api.patch(node, &PatchParams::default(), &Patch::Merge(&patch))).await {
+    while let Err(e) = merge_patch(api, node, &patch).await {
         if let Some(error) = retry.news(&e) {
             warn!(node, error, "cannot label the node, retrying");
         }

@@ -9,12 +9,13 @@ use ferroband_api::spiderpool::{
 use ferroband_daemon::{
     addresses::{MANAGED_LABEL, is_managed},
     api_call::with_timeout,
+    merge_patch,
 };
 use futures::{TryStreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, PostParams},
     core::{ObjectMeta, PartialObjectMeta},
 };
 use serde_json::json;
@@ -96,8 +97,7 @@ impl EndpointChange<'_> {
             Self::Delete { .. } => with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop),
             Self::RemoveFinalizers { .. } => {
                 let patch = json!({"metadata": {"finalizers": null}});
-                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
+                merge_patch(&api, name, &patch).await
             }
             Self::Apply { detail, exists: true, .. } => {
                 // Setting the label takes over a SpiderEndpoint that Spiderpool created. Its finalizer is
@@ -105,8 +105,7 @@ impl EndpointChange<'_> {
                 let patch = json!({
                     "metadata": {"labels": {MANAGED_LABEL.0: MANAGED_LABEL.1}, "finalizers": null}, "status": {"current": detail},
                 });
-                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                with_timeout(api.patch(name, &parameters, &patch)).await.map(drop)
+                merge_patch(&api, name, &patch).await
             }
             Self::Apply { entry, detail, .. } => {
                 let Some(object) = new_endpoint(context, namespace, name, entry, detail).await? else {

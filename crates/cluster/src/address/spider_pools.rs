@@ -11,7 +11,7 @@ use ferroband_daemon::{
     Controller,
     addresses::{MANAGED_MARKER, SpiderpoolRecord, UnreadableStatus, allocation_records, parse_pool},
     api_call::{ApiFailure, classify, with_timeout},
-    condition, error_chain,
+    condition, error_chain, merge_patch,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
@@ -74,16 +74,13 @@ impl SpiderPoolController {
             ApiFailure::Conflict | ApiFailure::NotFound => Ok(()),
             _ => Err(Error::api(action, format!("SpiderIPPool {name}"))(e)),
         };
-        let (parameters, metadata) = (PatchParams::default(), metadata_patch(pool, parsed, used));
+        let metadata = metadata_patch(pool, parsed, used);
         if let Some(patch) = &metadata {
-            match with_timeout(api.patch(&name, &parameters, &Patch::Merge(patch))).await {
-                Ok(_) => {}
-                Err(e) => ignore_conflict(e, "patch")?,
-            }
+            merge_patch(&api, &name, patch).await.or_else(|e| ignore_conflict(e, "patch"))?;
         }
         // A patch of the metadata changes the resource version, so the spec is patched in the next pass.
         if let (None, Some(patch)) = (metadata, ip_version_patch(pool, parsed)) {
-            match with_timeout(api.patch(&name, &parameters, &Patch::Merge(&patch))).await {
+            match merge_patch(&api, &name, &patch).await {
                 // The webhook checks the whole spec. A spec that it rejects must not keep the status from being written.
                 Err(e) if classify(&e) == ApiFailure::Rejected => {
                     warn!(pool = name, error = error_chain(&e), "cannot set spec.ipVersion");

@@ -11,12 +11,8 @@ use crate::{
     policies::{DrainBudget, NodePools, PolicyCaches},
 };
 use ferroband_api::sriov::{CURRENT_STATE, DRAIN_COMPLETE, DRAINING, IDLE, SriovNetworkNodeState};
-use ferroband_daemon::{Controller, Trigger, api_call::with_timeout, start_controller, tasks::TaskSet};
-use kube::{
-    Api, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::events::EventType,
-};
+use ferroband_daemon::{Controller, Trigger, merge_patch, start_controller, tasks::TaskSet};
+use kube::{Api, ResourceExt, runtime::events::EventType};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -58,7 +54,7 @@ impl DrainController {
         let patch = json!({ "metadata": {
             "annotations": { CURRENT_STATE: current }, "resourceVersion": state.resource_version(),
         } });
-        match with_timeout(api.patch_metadata(&node, &PatchParams::default(), &Patch::Merge(&patch))).await {
+        match merge_patch(&api, &node, &patch).await {
             Ok(_) => tracing::info!(node, current, "drain state changed"),
             // The cached SriovNetworkNodeState is outdated. The controller's next pass uses the new version.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}

@@ -2,11 +2,11 @@
 
 use crate::{ControllerContext, Error};
 use ferroband_api::sriov::{CORDONED, VfHolder};
-use ferroband_daemon::api_call::with_timeout;
+use ferroband_daemon::{api_call::with_timeout, merge_patch};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, EvictParams, ListParams, Preconditions},
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -138,8 +138,7 @@ pub async fn cordon(context: &ControllerContext, node: &str) -> Result<(), Error
         "metadata": { "annotations": { CORDONED: "true" }, "resourceVersion": current.resource_version() },
         "spec": { "unschedulable": true },
     });
-    let done = with_timeout(api.patch(node, &PatchParams::default(), &Patch::Merge(&patch))).await;
-    done.map(drop).map_err(Error::api("cordon", format!("node {node}")))
+    merge_patch(&api, node, &patch).await.map_err(Error::api("cordon", format!("node {node}")))
 }
 
 /// Makes the node schedulable again, if Ferroband cordoned it.
@@ -151,6 +150,5 @@ pub async fn uncordon(context: &ControllerContext, node: &str) -> Result<(), Err
     }
     let patch =
         json!({ "metadata": { "annotations": { CORDONED: null } }, "spec": { "unschedulable": null } });
-    let done = with_timeout(api.patch(node, &PatchParams::default(), &Patch::Merge(&patch))).await;
-    done.map(drop).map_err(Error::api("uncordon", format!("node {node}")))
+    merge_patch(&api, node, &patch).await.map_err(Error::api("uncordon", format!("node {node}")))
 }

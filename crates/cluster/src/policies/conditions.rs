@@ -48,12 +48,7 @@ pub fn updated_conditions(
 
 /// Returns the conditions of `next` that are not in `current` with the same status and reason.
 pub fn transitions<'a>(current: &[Condition], next: &'a [Condition]) -> Vec<&'a Condition> {
-    let before =
-        |kind: &str| current.iter().find(|condition| condition.type_ == kind).map(|c| (&c.status, &c.reason));
-    next.iter()
-        .filter(|condition| match before(&condition.type_) {
-            Some((status, reason)) => *status != condition.status || *reason != condition.reason,
-            None => true,
-        })
-        .collect()
+    let key =
+        |condition: &Condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone());
+    next.iter().filter(|new| !current.iter().any(|old| key(old) == key(new))).collect()
 }

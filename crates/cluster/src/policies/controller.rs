@@ -15,17 +15,11 @@ use crate::{
 use ferroband_api::sriov::{
     ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
 };
-use ferroband_daemon::{
-    ApiKind, Controller, Trigger, api_call::with_timeout, start_controller, tasks::TaskSet,
-};
+use ferroband_daemon::{ApiKind, Controller, Trigger, merge_patch, start_controller, tasks::TaskSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::events::EventType,
-};
+use kube::{Api, Resource, ResourceExt, runtime::events::EventType};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{collections::HashMap, time::Duration};
@@ -133,12 +127,7 @@ impl PolicyController {
             let about = format!("SriovNetworkNodeState {namespace}/{name}");
             let mark = async |until: Option<String>| {
                 let patch = json!({ "metadata": { "annotations": { KEEP_STATE_UNTIL: until } } });
-                with_timeout(self.node_state_api().patch_metadata(
-                    &name,
-                    &PatchParams::default(),
-                    &Patch::Merge(&patch),
-                ))
-                .await
+                merge_patch(&self.node_state_api(), &name, &patch).await
             };
             match node_state_action(node_exists, keep_until, now, self.stale_state_delay) {
                 NodeStateAction::Keep => {}

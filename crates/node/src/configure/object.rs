@@ -8,11 +8,8 @@ use ferroband_api::sriov::{
     CURRENT_STATE, DESIRED_STATE, IDLE, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
     SriovNetworkNodeStateStatus,
 };
-use ferroband_daemon::{SharedCache, WatchCache, apply_status, named, reflect};
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
-};
+use ferroband_daemon::{SharedCache, WatchCache, apply_status, merge_patch, named, reflect};
+use kube::{Api, Client, api::PostParams};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -65,10 +62,7 @@ impl NodeStateObject {
     /// Sets the annotation by which the node requests a drain or reboot from the cluster controller.
     pub async fn set_desired_state(&self, desired: &str) -> Result<(), Error> {
         let patch = json!({ "metadata": { "annotations": { DESIRED_STATE: desired } } });
-        let patch = Patch::Merge(&patch);
-        let written =
-            with_timeout(self.api.patch_metadata(&self.node, &PatchParams::default(), &patch)).await;
-        written.map(drop).map_err(|e| self.api_error("annotate", e))
+        merge_patch(&self.api, &self.node, &patch).await.map_err(|e| self.api_error("annotate", e))
     }
 
     fn api_error(&self, action: &'static str, source: kube::Error) -> Error {
