@@ -18,8 +18,7 @@ fn both_pods_get_the_devices_of_their_nodes() {
     for node in node_names() {
         wait_allocatable(&node, "jarvice.com/rdma", "1");
     }
-    // The lab has one image for all distributions.
-    objects.apply(&example("pods.yaml").replace("ubuntu:24.04", "ferroband.lab/tools:1"));
+    objects.apply(&example("pods.yaml"));
     let (first, second) = (objects.wait_ready("ibpod", 90), objects.wait_ready("ibpod2", 90));
     assert_ne!(first["spec"]["nodeName"], second["spec"]["nodeName"], "one unit on each node");
     for pod in ["ibpod", "ibpod2"] {

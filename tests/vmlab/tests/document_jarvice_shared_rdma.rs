@@ -18,8 +18,7 @@ fn shared_rdma_pods_of_the_document_measure_their_bandwidth() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rdma-device/pods.yaml");
     let pods = fs::read_to_string(path).expect("the example");
     let mut objects = TestObjects::default();
-    // The lab has one image for all distributions.
-    objects.apply(&pods.replace("ubuntu:24.04", "ferroband.lab/tools:1"));
+    objects.apply(&pods);
     let (first, second) =
         (objects.wait_ready("ibpod", POD_TIMEOUT), objects.wait_ready("ibpod2", POD_TIMEOUT));
     assert_ne!(first["spec"]["nodeName"], second["spec"]["nodeName"], "one unit on each node");
