@@ -5,16 +5,13 @@ use ferroband_cluster_tests::hardware::wait_allocatable;
 use ferroband_cluster_tests::inspect::{first_ipv4, network_status, pod_interface};
 use ferroband_cluster_tests::{
     TestObjects, chart_path, document_manifests, eventually, exec_in_pod, exec_on, helm, kubectl,
-    kubectl_get, note_vmlab_only, pod_with_networks, start_own_lab, wait_network_definition, wait_pods_ready,
+    kubectl_get, note_vmlab_only, pod_with_networks, read_example, start_own_lab, wait_network_definition,
+    wait_pods_ready,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const WORKERS: [&str; 2] = ["worker1", "worker2"];
-
-/// Adapters of the simulated server, in the order of its GPUs. The document shows one of them, eno3np2.
-const ADAPTERS: [&str; 8] =
-    ["ibp24s0", "ibp58s0", "eno3np2", "ibp92s0", "ibp154s0", "ibp186s0", "ibp202s0", "ibp218s0"];
 
 /// A lab as in the document: two nodes with eight adapters each.
 fn start_cluster(objects: &mut TestObjects) {
@@ -38,36 +35,12 @@ fn name(pod: &Value) -> &str {
     pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Objects that the document only mentions: policy, pool and network of one GPU.
-fn gpu_manifests(number: usize) -> String {
-    let (adapter, subnet) = (ADAPTERS[number - 1], format!("172.16.{}", 10 + number));
-    let policy = json!({
-        "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetworkNodePolicy",
-        "metadata": {"name": format!("gpu{number}"), "namespace": "spiderpool"},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/os": "linux"}, "resourceName": format!("gpu{number}sriov"), "priority": 99,
-            "numVfs": 2, "nicSelector": {"pfNames": [adapter]}, "linkType": "ib", "deviceType": "netdevice", "isRdma": true,
-        },
-    });
-    let pool = json!({
-        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
-        "metadata": {"name": format!("gpu{number}-net")},
-        "spec": {
-            "subnet": format!("{subnet}.0/24"), "gateway": format!("{subnet}.254"),
-            "ips": [format!("{subnet}.1-{subnet}.200")],
-        },
-    });
-    let network = json!({
-        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
-        "metadata": {"name": format!("gpu{number}-sriov"), "namespace": "spiderpool"},
-        "spec": {"cniType": "ib-sriov", "ibsriov": {
-            "resourceName": format!("spidernet.io/gpu{number}sriov"),
-            // One rail has its own MTU.
-            "mtu": if number == 8 { 1500 } else { 0 },
-            "ippools": {"ipv4": [format!("gpu{number}-net")]},
-        }},
-    });
-    json!({"apiVersion": "v1", "kind": "List", "items": [policy, pool, network]}).to_string()
+/// Objects that the document only mentions: policy, pool and network of each GPU. One rail gets its own MTU.
+fn rail_manifests() -> String {
+    let text = read_example("ai-cluster/rails.yaml");
+    let resource = "    resourceName: spidernet.io/gpu8sriov\n";
+    assert!(text.contains(resource), "{text}");
+    text.replace(resource, &format!("{resource}    mtu: 1500\n"))
 }
 
 #[test]
@@ -140,9 +113,7 @@ fn chart_of_the_document_attaches_eight_networks() {
     let mut objects = TestObjects::default();
     start_cluster(&mut objects);
     let [.., values] = document();
-    for number in 1..=8 {
-        objects.apply(&gpu_manifests(number));
-    }
+    objects.apply(&rail_manifests());
     for worker in WORKERS {
         for number in 1..=8 {
             wait_allocatable(worker, &format!("spidernet.io/gpu{number}sriov"), "2");
