@@ -1236,7 +1236,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__node)
-            opts="-h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --opensm --metrics-address --check --log --help --version"
+            opts="-f -o -h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --opensm --metrics-address --check --dry-run --file --output --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1316,6 +1316,22 @@ _ferroband() {
                     ;;
                 --metrics-address)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -f)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table wide json yaml" -- "${cur}"))
                     return 0
                     ;;
                 --log)

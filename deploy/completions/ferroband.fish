@@ -70,9 +70,15 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l default-net
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l system-namespaces -d 'Namespaces whose pods do not get --default-networks' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l opensm -d 'opensm binary, as a path or a name in PATH, to run if this node has the label ferroband.io/subnet-manager' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l metrics-address -d 'Serve Prometheus metrics at http://ADDRESS/metrics, for example 127.0.0.1:5711. Disabled by default' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s f -l file -d 'With --dry-run, read the SriovNetworkNodeState from this YAML or JSON file and do not use the API server. Virtual functions then keep their GUIDs' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s o -l output -d 'Output format of --dry-run' -r -f -a "table\t'Table with the most important columns'
+wide\t'Table with all columns'
+json\t'All fields, as JSON'
+yaml\t'All fields, as YAML'"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l use-cdi -d 'Pass CDI device names to the container runtime instead of device files'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l check -d 'Do not run a daemon; exit with 0 if the daemon that runs on this node is ready, otherwise with 1'
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l dry-run -d 'Do not run a daemon; show the changes to the adapters that the daemon would make, and change nothing'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l pod-name -d 'Name of this replica\'s pod, which identifies the replica in the lease' -r
