@@ -29,6 +29,21 @@ const METRICS: &[(&str, &str, &str)] = &[
         "Port rate in Mb/s. Named like a counter because Spiderpool's dashboards expect it.",
     ),
     ("rdma_device_tos_total", "counter", "Configured traffic class of the device."),
+    (
+        "ferroband_controller_passes_total, ferroband_controller_failures_total",
+        "counter",
+        "Passes of a controller of the daemon, and how many of them failed. The label `controller` is its name.",
+    ),
+    (
+        "ferroband_controller_duration_milliseconds_total",
+        "counter",
+        "Total duration of the passes, with the label `controller`.",
+    ),
+    (
+        "ferroband_watch_restarts_total",
+        "counter",
+        "Restarts of a watch of API objects after an error, with the label `watch`.",
+    ),
 ];
 
 const LABELS: &[(&str, &str)] = &[
