@@ -19,6 +19,7 @@ mod condition;
 mod controller;
 mod error_chain;
 mod events;
+mod loop_metrics;
 mod reflector;
 mod request_panic;
 mod retry;
@@ -27,7 +28,6 @@ mod watch;
 
 pub mod addresses;
 pub mod api_call;
-pub mod loop_metrics;
 pub mod tasks;
 pub mod watch_cache;
 
@@ -38,6 +38,7 @@ pub use condition::condition;
 pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};
 pub use error_chain::error_chain;
 pub use events::EventPublisher;
+pub use loop_metrics::render_loop_metrics;
 pub use reflector::{Reflectors, SharedCache, decoded, reflect};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
 pub use retry::Retry;

@@ -4,12 +4,12 @@
 //! exports them; the cluster daemon has no exporter yet.
 
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 static COUNTERS: Mutex<BTreeMap<(LoopMetric, &'static str), u64>> = Mutex::new(BTreeMap::new());
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LoopMetric {
+enum LoopMetric {
     ControllerPasses,
     ControllerFailures,
     ControllerMilliseconds,
@@ -18,33 +18,40 @@ pub enum LoopMetric {
 
 impl LoopMetric {
     /// Name of the Prometheus metric, its help text, and the label that names the loop.
-    pub fn describe(self) -> (&'static str, &'static str, &'static str) {
+    fn describe(self) -> [&'static str; 3] {
         match self {
             Self::ControllerPasses => {
-                ("ferroband_controller_passes_total", "Passes of a controller.", "controller")
+                ["ferroband_controller_passes_total", "Passes of a controller.", "controller"]
             }
-            Self::ControllerFailures => (
-                "ferroband_controller_failures_total",
-                "Passes of a controller that failed and were retried.",
-                "controller",
-            ),
-            Self::ControllerMilliseconds => (
-                "ferroband_controller_duration_milliseconds_total",
-                "Total duration of the passes of a controller.",
-                "controller",
-            ),
-            Self::WatchRestarts => (
-                "ferroband_watch_restarts_total",
-                "Restarts of a watch of API objects after an error.",
-                "watch",
-            ),
+            Self::ControllerFailures => {
+                ["ferroband_controller_failures_total", "Failed passes of a controller.", "controller"]
+            }
+            Self::ControllerMilliseconds => {
+                ["ferroband_controller_duration_seconds_total", "Duration of all passes.", "controller"]
+            }
+            Self::WatchRestarts => {
+                ["ferroband_watch_restarts_total", "Restarts of a watch after an error.", "watch"]
+            }
         }
     }
 }
 
-/// Returns all counters with the name of their loop.
-pub fn loop_counters() -> Vec<(LoopMetric, &'static str, u64)> {
-    COUNTERS.lock().iter().map(|((metric, name), value)| (*metric, *name, *value)).collect()
+/// Renders all counters in the Prometheus exposition format.
+pub fn render_loop_metrics() -> String {
+    let (mut out, mut previous) = (String::new(), None);
+    for ((metric, name), value) in COUNTERS.lock().iter() {
+        let [family, help, label] = metric.describe();
+        // Writing to a String cannot fail.
+        if previous.replace(*metric) != Some(*metric) {
+            let _ = writeln!(out, "# HELP {family} {help}\n# TYPE {family} counter");
+        }
+        let _ = write!(out, "{family}{{{label}=\"{name}\"}} ");
+        let _ = match metric {
+            LoopMetric::ControllerMilliseconds => writeln!(out, "{}.{:03}", value / 1000, value % 1000),
+            _ => writeln!(out, "{value}"),
+        };
+    }
+    out
 }
 
 /// Counts a pass of a controller.
@@ -64,4 +71,28 @@ fn add(metric: LoopMetric, name: &'static str, value: u64) {
     let mut counters = COUNTERS.lock();
     let counter = counters.entry((metric, name)).or_default();
     *counter = counter.saturating_add(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_rendered_with_one_header_for_each_metric() {
+        count_pass("loop a", false, Duration::from_millis(1234));
+        count_pass("loop a", true, Duration::from_millis(6));
+        count_pass("loop b", true, Duration::ZERO);
+        count_restarts("watch a", 0);
+        let text = render_loop_metrics();
+        for line in [
+            "ferroband_controller_passes_total{controller=\"loop a\"} 2",
+            "ferroband_controller_failures_total{controller=\"loop a\"} 1",
+            "ferroband_controller_duration_seconds_total{controller=\"loop a\"} 1.240",
+            "ferroband_controller_failures_total{controller=\"loop b\"} 1",
+            "ferroband_watch_restarts_total{watch=\"watch a\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in {text}");
+        }
+        assert_eq!((text.matches("# HELP").count(), text.matches("# TYPE").count()), (4, 4), "{text}");
+    }
 }

@@ -87,7 +87,7 @@ impl<E: Error + From<TaskEnded> + Send + 'static> Reflectors<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{loop_metrics::loop_counters, tasks::TaskEnded};
+    use crate::render_loop_metrics;
     use ferroband_testbed::fake_api::FakeApi;
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
@@ -110,8 +110,8 @@ mod tests {
         sleep(Duration::from_secs(60)).await;
         let attempts = api.list_calls().len();
         assert!((8..=20).contains(&attempts), "{attempts} attempts with growing pauses");
-        let restarts = loop_counters().into_iter().find(|(_, name, _)| *name == what).unwrap().2;
-        assert_eq!(restarts, u64::try_from(attempts).unwrap());
+        let counted = format!("ferroband_watch_restarts_total{{watch=\"{what}\"}} {attempts}\n");
+        assert!(render_loop_metrics().contains(&counted), "{counted}");
         assert!(!cache.is_synced());
 
         api.set_unavailable(false);

@@ -35,7 +35,7 @@ const METRICS: &[(&str, &str, &str)] = &[
         "Passes of a controller of the daemon, and how many of them failed. The label `controller` is its name.",
     ),
     (
-        "ferroband_controller_duration_milliseconds_total",
+        "ferroband_controller_duration_seconds_total",
         "counter",
         "Total duration of the passes, with the label `controller`.",
     ),

@@ -3,14 +3,14 @@
 //! A scrape is one short request from a trusted network, so a minimal HTTP/1.1 server is enough. It reads the
 //! request's head, responds, and closes the connection.
 
-use super::{MetricKind, PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
+use super::{PodsByPciAddress, RdmaCounterCollector, list_sandboxes};
 use crate::{
     Error,
     caches::{PodOwner, WatchCache},
     error::error_chain,
     kubelet::read_checkpoint,
 };
-use ferroband_daemon::loop_metrics::loop_counters;
+use ferroband_daemon::render_loop_metrics;
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -112,13 +112,7 @@ impl MetricsExporter {
             let held_devices = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
             let holders = PodsByPciAddress::from_checkpoint(&held_devices, &exporter.pods);
             let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
-            let mut families = exporter.counters.collect(&holders, &sandboxes);
-            for (metric, loop_name, value) in loop_counters() {
-                let (name, help, label) = metric.describe();
-                let labels = vec![(label, loop_name.to_owned())];
-                families.add(name.to_owned(), MetricKind::Counter, || help.to_owned(), labels, value);
-            }
-            families.render()
+            exporter.counters.collect(&holders, &sandboxes).render() + &render_loop_metrics()
         });
         page.await.unwrap_or_default()
     }
