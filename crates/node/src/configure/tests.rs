@@ -3,6 +3,7 @@
 mod firmware;
 mod node_diff;
 mod ready_pools;
+mod reconcile;
 
 use super::{
     Action, AdapterInterface, AdapterOriginalState, AdapterPlan, DerivedGuids, DesiredAdapter, DesiredGuids,
