@@ -231,6 +231,7 @@ impl FakeApiServerState {
                     "/network-attachment-definitions",
                     "/nodepartitions",
                     "/fabrics",
+                    "/guidblocks",
                 ]
                 .iter()
                 .any(|collection| path.ends_with(collection)) =>
