@@ -119,7 +119,7 @@ fn dry_run_lists_the_actions_in_order_and_leaves_the_node_as_it_is() {
     let lines: Vec<_> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(lines[0], "TARGET CHANGE WAITS FOR");
-    assert_eq!(lines.last().unwrap(), &format!("{pf} recreate as 4 virtual functions"), "{text}");
+    assert_eq!(lines.last().unwrap(), &format!("{pf} set the number of virtual functions to 4"), "{text}");
     assert_eq!(differences(&before, &snapshot(root.base())), BTreeSet::new());
 
     // A function that a pod holds, and functions without a GUID, which only the node daemon can choose.
@@ -127,7 +127,7 @@ fn dry_run_lists_the_actions_in_order_and_leaves_the_node_as_it_is() {
     let before = snapshot(root.base());
     let second: Value = serde_json::from_str(&dry_run_file(folder.path(), &state(8), "json")).unwrap();
     let waits = second["actions"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!(waits["change"], "recreate as 8 virtual functions");
+    assert_eq!(waits["change"], "set the number of virtual functions to 8");
     assert_eq!(waits["waitsFor"], "drain of the pods that hold the adapter's functions");
     let third: Value = serde_json::from_str(&dry_run_file(folder.path(), &state(4), "json")).unwrap();
     assert!(third["problems"][0].as_str().unwrap().contains("a dry run assigns none"), "{third}");

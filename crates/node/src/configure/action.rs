@@ -148,7 +148,7 @@ impl fmt::Display for Action {
             Self::RemoveModprobeOptions => f.write_str("remove the modprobe options of ib_core"),
             Self::SetRdmaMode { mode } => write!(f, "RDMA mode {mode}"),
             Self::SaveOriginalState { .. } => f.write_str("save the original state"),
-            Self::SetVfCount { count, .. } => write!(f, "recreate as {count} virtual functions"),
+            Self::SetVfCount { count, .. } => write!(f, "set the number of virtual functions to {count}"),
             Self::SetVfGuid { guid, .. } => write!(f, "GUID {guid}"),
             Self::BindVfDriver { driver: VfDriver::Kernel, .. } => f.write_str("the kernel's network driver"),
             Self::BindVfDriver { driver: VfDriver::Vfio, .. } => f.write_str("driver vfio-pci"),

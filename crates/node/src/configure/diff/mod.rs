@@ -27,6 +27,8 @@ pub struct NodeDiff {
     pub waiting: Vec<WaitingAction>,
     /// Descriptions of the settings that take effect only after a reboot, for messages.
     pub reboot: Vec<String>,
+    /// Whether Ferroband may reboot the node for them.
+    pub allow_reboot: bool,
     /// Pods to be drained, because they hold virtual functions of an adapter that must be reset.
     pub holders: Vec<VfHolder>,
     /// Functions whose driver and GUID are as desired, so that they may be advertised.
@@ -45,7 +47,8 @@ impl NodeDiff {
             target: "node".to_owned(),
             change: format!("reboot for {}", self.reboot.join(", ")),
             waits_for: Some(
-                "drain of the node, if allowReboot is set, otherwise the administrator".to_owned(),
+                if self.allow_reboot { "drain of the node" } else { "administrator, or allowReboot" }
+                    .to_owned(),
             ),
         });
         ready.chain(waiting).chain(reboot).collect()
@@ -55,7 +58,11 @@ impl NodeDiff {
 /// Lists the actions that bring the node into the desired configuration. Settings of the node come first, then the
 /// adapters by PCI address.
 pub fn diff(desired: &DesiredNodeConfig, observed: &ObservedNode, guids: &DesiredGuids) -> NodeDiff {
-    let mut diff = NodeDiff { faults: desired.faults.clone(), ..NodeDiff::default() };
+    let mut diff = NodeDiff {
+        faults: desired.faults.clone(),
+        allow_reboot: desired.allow_reboot,
+        ..NodeDiff::default()
+    };
     firmware::diff_firmware(desired, observed, &mut diff);
     rdma_mode::diff_rdma_mode(desired, observed, &mut diff);
     diff.faults.extend(guids.file_fault.clone());

@@ -114,6 +114,9 @@ fn settings_of_the_node_come_first_and_a_reboot_only_after_all_are_set() {
     assert_eq!(second.reboot, ["firmware of 0000:3b:00.0", "RDMA mode exclusive"]);
     assert_eq!(second.actions, [Action::SetMtu { pf: pci(A), mtu: 4092 }]);
     assert_eq!(second.waiting[0].wait, Wait::Reboot);
+    let reboot = second.pending().pop().unwrap();
+    assert_eq!(reboot.change, "reboot for firmware of 0000:3b:00.0, RDMA mode exclusive");
+    assert_eq!(reboot.waits_for.as_deref(), Some("administrator, or allowReboot"));
 }
 
 #[test]
