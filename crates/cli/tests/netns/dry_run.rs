@@ -15,10 +15,10 @@ use std::{
 
 const PF: &str = "0000:86:00.0";
 
-type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
+type FileTree = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// All files, links and directories below `dir`, with their content.
-fn snapshot(dir: &Path) -> Snapshot {
+fn snapshot(dir: &Path) -> FileTree {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -32,7 +32,7 @@ fn snapshot(dir: &Path) -> Snapshot {
 }
 
 /// The paths that differ between two snapshots.
-fn differences(before: &Snapshot, after: &Snapshot) -> BTreeSet<PathBuf> {
+fn differences(before: &FileTree, after: &FileTree) -> BTreeSet<PathBuf> {
     let differs = |path: &&PathBuf| before.get(*path) != after.get(*path);
     before.keys().chain(after.keys()).filter(differs).cloned().collect()
 }

@@ -7,26 +7,17 @@ use ferroband_node::{
     configure::{
         Action, ConfigurationPass, Configurator, DerivedGuids, DesiredNodeConfig, OriginalStateStore,
     },
-    partition::{GuidLease, GuidRequests},
+    partition::GuidLease,
     pools::{DevicePool, DevicePoolKind},
 };
 use ferroband_sim::{Profile, Simulation, SimulationOptions};
 use kube::runtime::watcher::Event;
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
-use std::{fs, process::Command, sync::Arc, thread};
+use std::{collections::BTreeSet, fs, process::Command, sync::Arc, thread};
 use tokio::sync::watch;
 
 const PF: &str = "0000:86:00.0";
-
-/// No pod has requested a GUID.
-struct NoRequests;
-
-impl GuidRequests for NoRequests {
-    fn is_requested(&self, _: GuidLease) -> bool {
-        false
-    }
-}
 
 struct ConfiguratorFixture {
     folder: tempfile::TempDir,
@@ -56,7 +47,8 @@ impl ConfiguratorFixture {
             firmware: ferroband_sim::firmware(&root).unwrap().into(),
             hardware,
             guids: Some(Arc::new(DerivedGuids { cluster: "c".to_owned(), node: "node-1".to_owned() })),
-            requested_guids: Arc::new(NoRequests),
+            // No pod has requested a GUID.
+            requested_guids: Arc::new(BTreeSet::<GuidLease>::new()),
             device_plugins_dir: root.path("var/lib/kubelet/device-plugins"),
             pods: Arc::new(WatchCache::<PodOwner>::default()),
             pools: pools_sender,

@@ -6,22 +6,14 @@ use crate::configure::{
     reconcile::NodeStateReconciler,
 };
 use crate::fake_api::FakeApi;
-use crate::partition::{GuidLease, GuidRequests};
+use crate::partition::GuidLease;
 use ferroband_api::sriov::{SriovNetworkNodeState, SriovNetworkNodeStateSpec};
 use ferroband_kernel::{LinuxHost, Root, firmware::Mstconfig};
 use http::StatusCode;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
-use std::{fs, sync::Arc};
+use std::{collections::BTreeSet, fs, sync::Arc};
 use tokio::sync::watch;
-
-struct NoRequests;
-
-impl GuidRequests for NoRequests {
-    fn is_requested(&self, _: GuidLease) -> bool {
-        false
-    }
-}
 
 #[tokio::test]
 async fn action_is_in_the_status_before_it_runs() {
@@ -46,7 +38,7 @@ async fn action_is_in_the_status_before_it_runs() {
             firmware: Arc::new(Mstconfig),
             original_states: OriginalStateStore::new(&root),
             guids: Some(Arc::new(guids())),
-            requested_guids: Arc::new(NoRequests),
+            requested_guids: Arc::new(BTreeSet::<GuidLease>::new()),
             device_plugins_dir: root.path("var/lib/kubelet/device-plugins"),
             pods: Arc::default(),
             pools: watch::Sender::default(),
