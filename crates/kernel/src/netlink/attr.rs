@@ -55,8 +55,7 @@ pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let length = usize::from(u16(rest)?);
-        // NLA_TYPE_MASK of linux/netlink.h.
-        let kind = u16(rest.get(2..)?)? & 0x3fff;
+        let kind = u16(rest.get(2..)?)? & nix::libc::NLA_TYPE_MASK as u16;
         let value = rest.get(4..length)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))

@@ -2,8 +2,8 @@
 
 use super::RawMessage;
 
-/// NLA_F_NESTED of linux/netlink.h: the value consists of attributes.
-const NESTED: u16 = 1 << 15;
+/// The value consists of attributes.
+const NESTED: u16 = nix::libc::NLA_F_NESTED as u16;
 
 /// The payload of a message: a fixed header, then attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
