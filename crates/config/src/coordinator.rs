@@ -1,11 +1,11 @@
 //! Configurations of type `coordinator`.
 
 use crate::{ConfigError, ConfigFields};
-use ferroband_model::MacPrefix;
+use ferroband_model::{MacPrefix, config_object::set_key};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::net::IpAddr;
 
 /// Keys that list the subnets to reach through the node.
@@ -23,7 +23,7 @@ pub struct CoordinatorConfig {
     pub subnets: Vec<IpNet>,
     /// Additional routes in the interface's table, `dst` and `gw`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub policy_routes: Vec<(IpNet, IpAddr)>,
     /// First two bytes of the MAC address, `xx:yy`; the others are those of the IP address. Ethernet only, not ipvlan.
     #[serde(rename = "mac", default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +74,11 @@ pub enum CoordinatorMode {
 }
 
 impl CoordinatorConfig {
+    /// Set the interface that keeps the pod's default route.
+    pub fn set_default_route(plugin: &mut Map<String, Value>, ifname: &str) {
+        set_key(plugin, "podDefaultRouteNIC", ifname.into());
+    }
+
     /// Parse a configuration.
     pub fn parse(fields: ConfigFields<'_>) -> Result<Self, ConfigError> {
         let wrong = ConfigError::field;

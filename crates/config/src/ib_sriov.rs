@@ -1,10 +1,10 @@
 //! Configurations of type `ib-sriov`.
 
 use crate::{ConfigError, ConfigFields, partition};
-use ferroband_model::{Guid, PKeyBase, PciAddress, VfLinkState};
+use ferroband_model::{Guid, PKeyBase, PciAddress, VfLinkState, config_object::remove_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Key and value that ib-kubernetes puts into `args.cni` once it has configured the pod.
 const MARK: (&str, &str) = ("mellanox.infiniband.app", "configured");
@@ -83,6 +83,17 @@ impl IbSriovConfig {
             pkey: partition::parse_pkey(fields)?,
             limited: partition::parse_limited(fields)?,
         })
+    }
+
+    /// Whether the configuration does not name a function yet.
+    pub fn lacks_device(plugin: &Map<String, Value>) -> bool {
+        let is_empty = |key: &str| ConfigFields(plugin).non_empty(key).ok().flatten().is_none();
+        is_empty("deviceID") && is_empty("pciBusID")
+    }
+
+    /// Remove `ibKubernetesEnabled`.
+    pub fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
+        remove_key(plugin, "ibKubernetesEnabled");
     }
 
     /// The key `rdmaIsolation` of a configuration that need not name a function yet.

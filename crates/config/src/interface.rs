@@ -15,6 +15,11 @@ pub struct InterfaceConfig<'a> {
     dns: Option<&'a Value>,
 }
 
+/// The IPAM section of a plugin; `None` if it is absent or no object.
+pub fn ipam_section(plugin: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    ConfigFields(plugin).object("ipam").ok()?.map(|ipam| ipam.0)
+}
+
 impl<'a> InterfaceConfig<'a> {
     /// Parse a configuration.
     pub fn parse(config: &'a Map<String, Value>) -> Result<Self, ConfigError> {

@@ -3,7 +3,7 @@
 use crate::{ConfigError, ConfigFields, plugin_name};
 use ferroband_model::{
     ConfigObject, Fault, FaultCode,
-    config_object::{get_key, set_key},
+    config_object::{get_key, remove_key, set_key},
 };
 use serde_json::{Map, Value};
 
@@ -116,6 +116,30 @@ impl NetworkConfig {
             plugins,
             whole,
         })
+    }
+
+    /// Parses a network of a CNI configuration file. As in libcni, further plugins may be in `<folder>/<network
+    /// name>/*.conf`, one per file. `more` reads them.
+    pub fn from_file(
+        mut whole: Map<String, Value>,
+        more: impl FnOnce(&str) -> Result<Vec<Value>, String>,
+    ) -> Result<Self, String> {
+        let fields = ConfigFields(&whole);
+        let name = fields.text("name").map_err(|e| e.to_string())?.unwrap_or_default().to_owned();
+        if name.is_empty() {
+            return Err("`name` is missing".to_owned());
+        }
+        let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
+        if fields.get("type").is_none() && !inlined_only {
+            let mut more = more(&name)?;
+            let mut plugins = remove_key(&mut whole, "plugins").unwrap_or_else(|| Value::Array(Vec::new()));
+            if let Value::Array(plugins) = &mut plugins {
+                plugins.append(&mut more);
+            }
+            set_key(&mut whole, "plugins", plugins);
+        }
+        let text = Value::Object(whole).to_string();
+        Self::parse(&name, &text, &name).map_err(|e| e.fault().cause)
     }
 
     /// Parses a network that another program has already validated, such as the default network. A missing name or

@@ -2,15 +2,20 @@
 
 use crate::{ConfigError, ConfigFields};
 use ferroband_model::{InvalidPKey, PKeyBase};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The P_Key, if one is requested. The default partition cannot be requested: it belongs to the subnet manager.
-pub fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKeyBase>, InvalidPKey> {
+pub(crate) fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKeyBase>, InvalidPKey> {
     PKeyBase::from_value(fields.get("pkey").unwrap_or(&Value::Null))
 }
 
+/// The P_Key as the configuration spells it; `None` if it is absent or a number.
+pub fn pkey_text(plugin: &Map<String, Value>) -> Option<&str> {
+    ConfigFields(plugin).get("pkey")?.as_str()
+}
+
 /// Whether limited membership is requested.
-pub fn parse_limited(fields: ConfigFields<'_>) -> Result<bool, ConfigError> {
+pub(crate) fn parse_limited(fields: ConfigFields<'_>) -> Result<bool, ConfigError> {
     match fields.get("membership").and_then(Value::as_str) {
         None | Some("" | "full") => Ok(false),
         Some("limited") => Ok(true),

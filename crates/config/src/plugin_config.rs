@@ -1,6 +1,6 @@
 //! The configuration that a plugin gets on standard input.
 
-use crate::{CniVersion, ConfigError, ConfigFields, InterfaceConfig, PlainPods, wrapper};
+use crate::{CniVersion, ConfigError, ConfigFields, InterfaceConfig, PlainPods, runtime_config, wrapper};
 use ferroband_model::ConfigObject;
 use serde_json::{Map, Value};
 
@@ -62,7 +62,7 @@ impl PluginConfig {
 
     /// Values that the runtime passes to plugins with the capability.
     pub fn runtime_config(&self) -> Option<&Value> {
-        self.fields().get("runtimeConfig")
+        runtime_config(&self.fields)
     }
 
     /// The networks that the meta plugin wraps. Invalid ones are ignored.

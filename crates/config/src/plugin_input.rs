@@ -1,15 +1,17 @@
 //! A plugin's configuration before it is passed to the plugin.
 
-use crate::{ConfigFields, VALID_ATTACHMENTS_KEYS};
+use crate::{ConfigFields, VALID_ATTACHMENTS_KEYS, capabilities};
 use ferroband_model::config_object::{remove_key, set_key};
 use serde_json::{Map, Value, json};
-
-/// Keys that the daemon or the runtime sets for a single pod.
-const POD_KEYS: [&str; 3] = ["runtimeConfig", "deviceID", "pciBusID"];
 
 /// The `type` of a plugin; empty if it has none.
 pub fn plugin_name(plugin: &Map<String, Value>) -> &str {
     ConfigFields(plugin).text("type").ok().flatten().unwrap_or_default()
+}
+
+/// The `name` of a plugin's network; empty if it has none.
+pub fn network_name(plugin: &Map<String, Value>) -> &str {
+    ConfigFields(plugin).text("name").ok().flatten().unwrap_or_default()
 }
 
 /// The standard input of a plugin: its configuration with the name and CNI version of its network and the result of
@@ -33,26 +35,13 @@ pub fn plugin_stdin(
     serde_json::to_vec(&config).unwrap_or_default()
 }
 
-/// Set the values that the runtime passes to plugins with the capability.
-pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: Value) {
-    set_key(plugin, "runtimeConfig", values);
-}
-
 /// Remove the values of `runtimeConfig` for which the plugin does not declare the capability.
 pub fn limit_to_capabilities(plugin: &mut Map<String, Value>) {
     let Some(Value::Object(mut runtime_config)) = remove_key(plugin, "runtimeConfig") else { return };
-    let capabilities = ConfigFields(plugin).object("capabilities").ok().flatten();
-    runtime_config.retain(|key, _| {
-        capabilities.is_some_and(|capabilities| capabilities.0.get(key) == Some(&Value::Bool(true)))
-    });
+    runtime_config.retain(|key, _| capabilities(plugin).any(|capability| capability == key));
     if !runtime_config.is_empty() {
         plugin.insert("runtimeConfig".to_owned(), Value::Object(runtime_config));
     }
-}
-
-/// Remove the keys that the daemon or the runtime set for a single pod.
-pub fn remove_pod_values(plugin: &mut Map<String, Value>) {
-    plugin.retain(|key, _| !POD_KEYS.contains(&key.as_str()));
 }
 
 /// Set the list of valid attachments of a GC.

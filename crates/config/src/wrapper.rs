@@ -40,7 +40,7 @@ impl WrapperConfig {
         let namespace_isolation = fields.flag("namespaceIsolation")?;
         Ok(Self {
             delegates: wrapped_networks(config).cloned().collect(),
-            cluster_network: owned(fields.get("clusterNetwork").and_then(Value::as_str)),
+            cluster_network: owned(cluster_network(config)),
             multus_namespace: owned(fields.non_empty("multusNamespace")?),
             namespace_isolation,
             global_namespaces: match namespace_isolation {
@@ -58,6 +58,11 @@ impl WrapperConfig {
 pub fn wrapped_networks(config: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
     let delegates = ConfigFields(config).list("delegates").ok().flatten().into_iter().flatten();
     delegates.filter_map(Value::as_object)
+}
+
+/// The network that replaces the default network in all pods, if there is one.
+pub fn cluster_network(config: &Map<String, Value>) -> Option<&str> {
+    ConfigFields(config).get("clusterNetwork").and_then(Value::as_str)
 }
 
 /// The readiness indicator file of the default network, if there is one.

@@ -23,9 +23,10 @@
 #![warn(missing_docs)]
 
 use crate::ipc::plan::{AssignedAddresses, Plan};
-use ferroband_model::{Fault, Guid, PciAddress, PodRef, config_object::get_key};
+use ferroband_config::{cluster_network, runtime_config, wrapped_networks};
+use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Parameters of a CNI call, as received from the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,9 +45,19 @@ pub struct CniCall {
 }
 
 impl CniCall {
-    /// The value of `key` in the configuration, in any letter case.
-    pub fn setting(&self, key: &str) -> Option<&Value> {
-        get_key(self.config.as_object()?, key)
+    /// The network that replaces the default network in all pods, if the configuration names one.
+    pub fn cluster_network(&self) -> Option<&str> {
+        cluster_network(self.config.as_object()?)
+    }
+
+    /// The copy of the default network in the configuration.
+    pub fn wrapped_network(&self) -> Option<&Map<String, Value>> {
+        wrapped_networks(self.config.as_object()?).next()
+    }
+
+    /// Values that the runtime passes to plugins with the capability.
+    pub fn runtime_config(&self) -> Option<&Map<String, Value>> {
+        runtime_config(self.config.as_object()?)?.as_object()
     }
 }
 

@@ -74,6 +74,6 @@ mod tests {
         let preconditions = &api.last_body("DELETE", &format!("{PATH}/gone"))["preconditions"];
         assert_eq!(*preconditions, json!({"uid": "gone", "resourceVersion": "1"}));
         let mixed = &api.last_body("PUT", &format!("{PATH}/mixed"))["spec"];
-        assert_eq!(*mixed, json!({"claims": {"1": claim("n2")}}));
+        assert_eq!(*mixed, json!({"fabric": "default", "claims": {"1": claim("n2")}}));
     }
 }

@@ -10,18 +10,17 @@ use ferroband_attach::{
     CniVersion, device_info,
     plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
 };
-use ferroband_config::{ConfigError, IbSriovConfig};
-use ferroband_model::{
-    Fault, FaultCode,
-    config_object::{get_key, remove_key},
+use ferroband_config::{
+    ConfigError, IbSriovConfig, grant_runtime_config, inject_device, merge_cni_args, plugin_name,
 };
+use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
 
 /// Builds the attachment of the network that the runtime would use without Ferroband.
 pub fn build_wrapped(add: &ResolvedAdd, default: &DefaultNetwork) -> Result<Attachment, Fault> {
     let network = &default.network;
     let steps = network.plugins.iter().cloned().map(|mut config| {
-        capability::set_runtime_config(&mut config, &add.runtime_config);
+        grant_runtime_config(&mut config, &add.runtime_config);
         // The default network's own binaries are always executed, even if Ferroband has a built-in plugin of
         // the same type.
         PlanStep { config, kind: StepKind::Foreign }
@@ -41,8 +40,7 @@ pub fn build_wrapped(add: &ResolvedAdd, default: &DefaultNetwork) -> Result<Atta
 /// Whether `plugin` is built in and needs a device that its configuration does not name. Foreign plugins
 /// check this themselves (case cni 87).
 fn needs_device(plugin: &Map<String, Value>) -> bool {
-    let text = |key: &str| get_key(plugin, key).and_then(Value::as_str).unwrap_or_default();
-    text("type") == "ib-sriov" && text("deviceID").is_empty() && text("pciBusID").is_empty()
+    plugin_name(plugin) == "ib-sriov" && IbSriovConfig::lacks_device(plugin)
 }
 
 /// The fault for a pod without enough devices. The webhook normally adds the resource requests, but a pod
@@ -94,10 +92,10 @@ pub fn build_resolved(
     capability::add_device(&mut values, device.as_ref(), info_file);
     let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {
-            capability::inject_device(&mut plugin, device);
+            inject_device(&mut plugin, &device.id);
         }
-        capability::set_runtime_config(&mut plugin, &values);
-        capability::merge_cni_args(&mut plugin, &selection.cni_args);
+        grant_runtime_config(&mut plugin, &values);
+        merge_cni_args(&mut plugin, &selection.cni_args);
         capability::set_requested_guid(&mut plugin, selection);
         capability::set_default_route_nic(&mut plugin, &add.pod.facts);
         remove_ib_kubernetes_flag(&mut plugin);
@@ -121,8 +119,8 @@ pub fn build_resolved(
 /// networks annotation. Ferroband manages the partitions itself and relies on the port's P_Key table, because
 /// the annotation is user input.
 fn remove_ib_kubernetes_flag(plugin: &mut Map<String, Value>) {
-    if get_key(plugin, "type").and_then(Value::as_str) == Some("ib-sriov") {
-        remove_key(plugin, "ibKubernetesEnabled");
+    if plugin_name(plugin) == "ib-sriov" {
+        IbSriovConfig::remove_ib_kubernetes_flag(plugin);
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::caches::PodFacts;
 use ferroband_api::annotation::NetworkSelection;
 use ferroband_attach::plan::AttachmentDevice;
-use ferroband_model::config_object::{get_key, remove_key, set_key};
+use ferroband_config::{CoordinatorConfig, merge_cni_args, plugin_name};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -47,13 +47,6 @@ pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDev
     }
 }
 
-/// Adds the device to the configuration of `plugin`, under both keys that plugins use.
-pub fn inject_device(plugin: &mut Map<String, Value>, device: &AttachmentDevice) {
-    for key in ["deviceID", "pciBusID"] {
-        set_key(plugin, key, json!(device.id));
-    }
-}
-
 /// Returns the IP and MAC addresses that the pod's networks annotation requests as `CNI_ARGS`, for plugins
 /// that predate capabilities.
 pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
@@ -62,40 +55,11 @@ pub fn legacy_args(selection: &NetworkSelection) -> BTreeMap<String, String> {
     ips.into_iter().chain(mac).collect()
 }
 
-/// Sets `runtimeConfig` of `plugin` to those `values` whose capability it declares. If there are none, an
-/// existing `runtimeConfig` is kept, as in libcni.
-pub fn set_runtime_config(plugin: &mut Map<String, Value>, values: &Map<String, Value>) {
-    let able =
-        |key: &str| get_key(plugin, "capabilities").and_then(|c| c.get(key)) == Some(&Value::Bool(true));
-    let granted: Map<_, _> =
-        values.iter().filter(|(key, _)| able(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-    if !granted.is_empty() {
-        set_key(plugin, "runtimeConfig", Value::Object(granted));
-    }
-}
-
-/// Merges the `cni-args` of the pod's networks annotation into `args.cni` of `plugin`. If both set a key, the
-/// annotation's value is used.
-pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {
-    if args.is_empty() {
-        return;
-    }
-    let take_object = |parent: &mut Map<String, Value>, key: &str| match remove_key(parent, key) {
-        Some(Value::Object(object)) => object,
-        _ => Map::new(),
-    };
-    let mut all = take_object(plugin, "args");
-    let mut cni = take_object(&mut all, "cni");
-    args.iter().for_each(|(key, value)| set_key(&mut cni, key, value.clone()));
-    set_key(&mut all, "cni", cni.into());
-    set_key(plugin, "args", all.into());
-}
-
 /// Passes the GUID that the pod's networks annotation requests (`infiniband-guid`) to the built-in `ib-sriov`, even if
 /// its configuration lacks the capability. Otherwise a GUID in `cni-args` would be used instead, without an error.
 pub fn set_requested_guid(plugin: &mut Map<String, Value>, selection: &NetworkSelection) {
     if let Some(guid) = &selection.infiniband_guid
-        && get_key(plugin, "type").and_then(Value::as_str) == Some("ib-sriov")
+        && plugin_name(plugin) == "ib-sriov"
     {
         merge_cni_args(plugin, &Map::from_iter([("guid".to_owned(), json!(guid))]));
     }
@@ -107,8 +71,8 @@ pub fn set_default_route_nic(plugin: &mut Map<String, Value>, facts: &PodFacts) 
     let default_route_nic =
         facts.annotations.get("ipam.spidernet.io/default-route-nic").filter(|nic| !nic.is_empty());
     if let Some(nic) = default_route_nic
-        && get_key(plugin, "type").and_then(Value::as_str) == Some("coordinator")
+        && plugin_name(plugin) == "coordinator"
     {
-        set_key(plugin, "podDefaultRouteNIC", json!(nic));
+        CoordinatorConfig::set_default_route(plugin, nic);
     }
 }

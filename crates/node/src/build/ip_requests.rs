@@ -10,11 +10,9 @@ use ferroband_address::{
     spiderpool::{PoolSelection, SpiderpoolConfig},
     whereabouts::{WhereaboutsConfig, merge_flat_file},
 };
-use ferroband_attach::{
-    ConfigFields,
-    plan::{AssignedAddresses, AssignedIp, AssignedRoute, Attachment},
-};
-use ferroband_model::{Fault, config_object::get_key};
+use ferroband_attach::plan::{AssignedAddresses, AssignedIp, AssignedRoute, Attachment};
+use ferroband_config::{ipam_section, network_name, plugin_name};
+use ferroband_model::Fault;
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -49,7 +47,7 @@ impl AttachmentIpRequests {
     /// of a foreign plugin.
     pub fn for_interface(resolved: &ResolvedInterface) -> Result<Self, Fault> {
         let ResolvedInterface { pod, interface, config, ips } = resolved;
-        let network = ConfigFields(config).text("name").ok().flatten().unwrap_or_default().to_owned();
+        let network = network_name(config).to_owned();
         Self::new(pod, 0, network, interface, config, ips.iter().map(String::as_str))
     }
 
@@ -96,7 +94,7 @@ impl IpamSource {
         interface: &SpiderpoolInterface,
     ) -> Result<Self, Error> {
         if !SpiderpoolConfig::applies_to(config) {
-            let Some(Value::Object(ipam)) = get_key(config, "ipam") else { return Err(Error::NoIpam) };
+            let ipam = ipam_section(config).ok_or(Error::NoIpam)?;
             let read = WhereaboutsConfig::parse(&merge_flat_file(ipam, &pod.legacy.flat_file))?;
             let name = pod.pod.to_string();
             return Ok(Self::Whereabouts(read.withholding_recorded(
@@ -115,9 +113,7 @@ impl IpamSource {
         )? {
             Some(choice) => Ok(Self::Spiderpool(choice)),
             // A virtual function is useful without an address, so pools are optional for ib-sriov.
-            None if get_key(config, "type").and_then(Value::as_str) == Some("ib-sriov") => {
-                Ok(Self::Spiderpool(PoolSelection::default()))
-            }
+            None if plugin_name(config) == "ib-sriov" => Ok(Self::Spiderpool(PoolSelection::default())),
             None => Err(Error::NoPool { interface: interface.name.clone() }),
         }
     }

@@ -9,7 +9,6 @@
 
 mod attachment;
 mod capability;
-mod default_routes;
 mod ip_requests;
 mod partition;
 mod plan;

@@ -4,11 +4,8 @@
 //! rewrite it at any time.
 
 use ferroband_api::cncf::NetworkConfig;
-use ferroband_attach::ConfigFields;
-use ferroband_model::{
-    ConfigObject, Fault, FaultCode,
-    config_object::{get_key, remove_key, set_key},
-};
+use ferroband_config::{capabilities, plugin_name};
+use ferroband_model::{ConfigObject, Fault, FaultCode};
 use serde_json::{Map, Value};
 use std::{
     fs,
@@ -32,10 +29,8 @@ pub struct DefaultNetwork {
 impl DefaultNetwork {
     /// Returns every capability that at least one plugin of the network enables.
     pub fn capabilities(&self) -> Map<String, Value> {
-        let all =
-            self.network.plugins.iter().filter_map(|plugin| get_key(plugin, "capabilities")?.as_object());
-        let on = all.flatten().filter(|(_, on)| **on == Value::Bool(true));
-        on.map(|(name, on)| (name.clone(), on.clone())).collect()
+        let all = self.network.plugins.iter().flat_map(capabilities);
+        all.map(|name| (name.to_owned(), Value::Bool(true))).collect()
     }
 }
 
@@ -106,10 +101,7 @@ pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork,
 }
 
 pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
-    let kind = |plugin: &Map<String, Value>| {
-        get_key(plugin, "type").and_then(Value::as_str).is_some_and(|kind| META_PLUGINS.contains(&kind))
-    };
-    network.plugins.iter().any(kind)
+    network.plugins.iter().any(|plugin| META_PLUGINS.contains(&plugin_name(plugin)))
 }
 
 /// Lists the files in `folder` that have one of these extensions, sorted by name. The result is empty if the
@@ -138,25 +130,8 @@ pub(super) fn read_network(file: &Path) -> Result<NetworkConfig, String> {
         let read: Result<ConfigObject, _> = serde_json::from_str(&text(path)?);
         read.map(|object| object.0).map_err(|e| format!("{}: {e}", path.display()))
     };
-    let mut whole = object(file)?;
-    let fields = ConfigFields(&whole);
-    let name = fields.text("name").map_err(|e| e.to_string())?.unwrap_or_default().to_owned();
-    if name.is_empty() {
-        return Err("`name` is missing".to_owned());
-    }
-    // As in libcni, further plugins of a network may be in `<folder>/<network name>/*.conf`, one per file.
-    let inlined_only = fields.flag("loadOnlyInlinedPlugins").map_err(|e| e.to_string())?;
-    if get_key(&whole, "type").is_none() && !inlined_only {
-        let mut more = Vec::new();
-        for path in list_files(&file.with_file_name(&name), &["conf"]).map_err(|e| e.to_string())? {
-            more.push(Value::Object(object(&path)?));
-        }
-        let mut plugins = remove_key(&mut whole, "plugins").unwrap_or_else(|| Value::Array(Vec::new()));
-        if let Value::Array(plugins) = &mut plugins {
-            plugins.append(&mut more);
-        }
-        set_key(&mut whole, "plugins", plugins);
-    }
-    let text = Value::Object(whole).to_string();
-    NetworkConfig::parse(&name, &text, &name).map_err(|e| e.fault().cause)
+    NetworkConfig::from_file(object(file)?, |name| {
+        let files = list_files(&file.with_file_name(name), &["conf"]).map_err(|e| e.to_string())?;
+        files.iter().map(|path| object(path).map(Value::Object)).collect()
+    })
 }

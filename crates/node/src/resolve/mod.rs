@@ -12,15 +12,14 @@
 
 mod access_policy;
 mod default_network;
-mod definitions;
+mod networks;
 mod requested_networks;
-mod resolved_network;
 mod resolver;
 mod whereabouts_legacy;
 
 pub use access_policy::NetworkAccessPolicy;
 pub use default_network::{CONFLIST, DefaultNetwork, find_default_network, read_default_network};
+pub use networks::{DefaultNetworkChoice, ResolvedNetwork};
 pub use requested_networks::{RequestedNetworks, requested_networks, resolve_uid};
-pub use resolved_network::{DefaultNetworkChoice, ResolvedNetwork};
 pub use resolver::{PodResolver, ResolvedAdd, ResolvedInterface, ResolvedPod};
 pub use whereabouts_legacy::WhereaboutsLegacy;

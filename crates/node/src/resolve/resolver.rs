@@ -89,8 +89,7 @@ impl PodResolver {
         let policy = self.policy.with_config(&call.config)?;
         let (pod, facts) = self.find_pod(call).await?;
         let requested = requested_networks(&facts, &pod.namespace, &policy)?;
-        let definitions = self.find_definitions(requested, &policy, call).await?;
-        let (default, networks) = self.read_configs(definitions, call)?;
+        let (default, networks) = self.resolve_networks(requested, &policy, call).await?;
         let defined = || default.resolved().into_iter().chain(&networks);
         // The kubelet is queried only if a network uses devices.
         let devices = match defined().any(|network| network.resource.is_some()) {
@@ -100,7 +99,7 @@ impl PodResolver {
         let plugins = || defined().flat_map(|network| &network.config.plugins);
         let uses_pools = plugins().any(SpiderpoolConfig::applies_to);
         let pod = self.resolve_pod(pod, facts, call, &policy, uses_pools).await?;
-        let runtime_config = call.setting("runtimeConfig").and_then(Value::as_object).cloned();
+        let runtime_config = call.runtime_config().cloned();
         Ok(ResolvedAdd {
             pod,
             ifname: call.ifname.clone(),

@@ -1,11 +1,21 @@
-//! Resolves a network of a pod to its CNI configuration on this node.
+//! Resolves a pod's networks to NetworkAttachmentDefinitions and their CNI configurations on this node.
 
-use super::default_network::{CONFLIST, DefaultNetwork, is_meta_plugin, list_files, read_network};
+use super::{
+    NetworkAccessPolicy, PodResolver, RequestedNetworks,
+    default_network::{
+        CONFLIST, DefaultNetwork, find_default_network, find_network_by_name, is_meta_plugin, list_files,
+        read_default_network, read_network,
+    },
+};
 use ferroband_api::{
     annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
+use ferroband_attach::message::CniCall;
+use ferroband_config::plugin_name;
 use ferroband_model::{Fault, FaultCode};
+use futures::future::try_join_all;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A network that a pod selects, with the CNI configuration from its definition or from a file.
@@ -24,6 +34,76 @@ pub enum DefaultNetworkChoice {
     Wrapped(DefaultNetwork),
     /// A network from a NetworkAttachmentDefinition, which replaces the cluster's default network.
     Resolved(Box<ResolvedNetwork>),
+}
+
+impl PodResolver {
+    /// Finds the definitions of all networks that the pod gets and reads their CNI configurations. A missing
+    /// definition is a fault.
+    pub(super) async fn resolve_networks(
+        &self,
+        requested: RequestedNetworks,
+        policy: &NetworkAccessPolicy,
+        call: &CniCall,
+    ) -> Result<(DefaultNetworkChoice, Vec<ResolvedNetwork>), Fault> {
+        let RequestedNetworks { default, cluster_wide, networks } = requested;
+        let resolve = |selection: NetworkSelection| async move {
+            let network = self.resolve_network(&selection).await?;
+            network.ok_or_else(|| no_network_fault(&selection))
+        };
+        let networks = try_join_all(cluster_wide.into_iter().chain(networks).map(resolve)).await?;
+        let default = match (default, call.cluster_network()) {
+            (Some(selection), _) => DefaultNetworkChoice::Resolved(Box::new(resolve(selection).await?)),
+            (None, Some(name)) if !name.is_empty() => self.find_cluster_network(name, policy).await?,
+            (None, _) => DefaultNetworkChoice::Wrapped(self.find_wrapped_network(call)?),
+        };
+        Ok((default, networks))
+    }
+
+    /// Finds the definition of a network and reads its CNI configuration. Returns `None` if there is no definition.
+    async fn resolve_network(&self, selection: &NetworkSelection) -> Result<Option<ResolvedNetwork>, Fault> {
+        let definition = self.networks.find(&selection.namespace, &selection.name).await;
+        let Some(definition) = definition.map_err(|e| e.fault())? else { return Ok(None) };
+        let folders = [self.multus_conf_d.clone(), self.net_d.clone()];
+        let mut network = ResolvedNetwork::from_definition(selection.clone(), &definition, &folders)?;
+        let plugins = network.config.plugins.iter_mut();
+        plugins
+            .filter(|plugin| plugin_name(plugin) == "coordinator")
+            .for_each(|plugin| self.coordinator_context.fill(plugin));
+        Ok(Some(network))
+    }
+
+    /// Finds the default network that the Multus setting `clusterNetwork` names. A value with a slash is the
+    /// path of a file or directory. Any other value is the name of a NetworkAttachmentDefinition or, if there
+    /// is none, the name of a network in a CNI configuration file.
+    async fn find_cluster_network(
+        &self,
+        name: &str,
+        policy: &NetworkAccessPolicy,
+    ) -> Result<DefaultNetworkChoice, Fault> {
+        if name.contains('/') {
+            return Ok(DefaultNetworkChoice::Wrapped(read_default_network(&self.root.path(name))?));
+        }
+        let selections = NetworkSelection::parse_networks(name, &policy.namespace).map_err(|e| e.fault())?;
+        let network = match selections.first() {
+            Some(selection) => self.resolve_network(selection).await?,
+            None => None,
+        };
+        Ok(match network {
+            Some(network) => DefaultNetworkChoice::Resolved(Box::new(network)),
+            None => DefaultNetworkChoice::Wrapped(find_network_by_name(&self.multus_conf_d, name)?),
+        })
+    }
+
+    /// Returns the cluster's default network from its file or, if that fails, from the copy in the CNI
+    /// configuration of the call.
+    fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
+        find_default_network(&self.net_d).or_else(|fault| {
+            let delegate = call.wrapped_network().cloned().ok_or_else(|| fault.clone())?;
+            let delegate = Value::Object(delegate).to_string();
+            let network = NetworkConfig::parse("default network", &delegate, "default");
+            Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })
+        })
+    }
 }
 
 impl DefaultNetworkChoice {
@@ -83,10 +163,20 @@ impl ResolvedNetwork {
     }
 }
 
+fn no_network_fault(selection: &NetworkSelection) -> Fault {
+    let NetworkSelection { namespace, name, .. } = selection;
+    Fault::new(
+        FaultCode::NoNetworkFound,
+        format!("network {namespace}/{name}"),
+        format!("cannot find a network-attachment-definition ({name}) in namespace ({namespace})"),
+        "create this definition, or correct the annotation k8s.v1.cni.cncf.io/networks; the pod is retried",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use std::fs;
 
     fn definition(spec: Value) -> NetworkAttachmentDefinition {
