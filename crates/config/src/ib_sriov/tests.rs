@@ -105,3 +105,18 @@ fn missing_rdma_isolation_differs_from_false() {
     assert_eq!(step(json!({"rdmaIsolation": true})).unwrap().isolation, Some(true));
     assert!(step(json!({"rdmaIsolation": 1})).is_err());
 }
+
+#[test]
+fn pkey_and_membership_are_parsed_and_invalid_ones_are_refused() {
+    let partition = |config| step(config).map(|step| (step.pkey.map(PKeyBase::number), step.limited));
+    for key in [json!(1000), json!("0x3e8"), json!(33768), json!("0x83e8")] {
+        assert_eq!(partition(json!({"pkey": key})).unwrap(), (Some(1000), false), "{key}");
+    }
+    assert_eq!(partition(json!({"PKEY": "5", "Membership": "limited"})).unwrap(), (Some(5), true));
+    assert_eq!(partition(json!({"pkey": "", "membership": ""})).unwrap(), (None, false));
+    for key in [json!(0), json!(32767), json!("0xffff"), json!("abc"), json!(true)] {
+        assert!(matches!(partition(json!({"pkey": key})), Err(ConfigError::InvalidPKey(_))), "{key}");
+    }
+    let wrong = partition(json!({"membership": "some"}));
+    assert!(matches!(wrong, Err(ConfigError::InvalidMembership { .. })), "{wrong:?}");
+}
