@@ -1,10 +1,10 @@
 //! The field `pkey`, which is an integer or a string.
 
-use ferroband_model::{InvalidPKey, PKeyBase};
+use ferroband_model::{InvalidPKey, RequestedPKey};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
-/// CEL rule for `pkey`: the values that [`PKeyBase`] accepts, as an integer or a string.
+/// CEL rule for `pkey`: the values that [`RequestedPKey`] accepts, as an integer or a string.
 pub(crate) const PKEY_RULE: &str = "type(self) == int \
     ? self >= 1 && self <= 65534 && self != 32767 && self != 32768 \
     : self == '' \
@@ -17,7 +17,7 @@ pub(crate) const PKEY_MESSAGE: &str = "pkey must be 0x0001 to 0x7ffe (1 to 32766
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PKeyField {
     /// Parsed P_Key.
-    pub key: PKeyBase,
+    pub key: RequestedPKey,
     /// Text for CNI configurations: a string as written, an integer in decimal.
     pub text: String,
 }
@@ -29,7 +29,7 @@ pub fn parse_pkey_field(field: Option<&IntOrString>) -> Result<Option<PKeyField>
         Some(IntOrString::Int(number)) => number.to_string(),
         Some(IntOrString::String(text)) => text.clone(),
     };
-    let key = PKeyBase::from_value(&Value::String(text.clone()))?;
+    let key = RequestedPKey::from_value(&Value::String(text.clone()))?;
     Ok(key.map(|key| PKeyField { key, text }))
 }
 
@@ -50,6 +50,6 @@ mod tests {
         for wrong in ["zz", "0x0", "0x8000", "0x7fff", "0xffff", "32767"] {
             assert!(parse_pkey_field(Some(&IntOrString::String(wrong.into()))).is_err(), "{wrong}");
         }
-        assert!(PKEY_MESSAGE.contains(PKeyBase::EXPECTED));
+        assert!(PKEY_MESSAGE.contains(RequestedPKey::EXPECTED));
     }
 }

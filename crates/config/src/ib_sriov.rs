@@ -1,7 +1,7 @@
 //! Configurations of type `ib-sriov`.
 
 use crate::{ConfigError, ConfigFields, partition};
-use ferroband_model::{Guid, PKeyBase, PciAddress, VfLinkState, config_object::remove_key};
+use ferroband_model::{Guid, PciAddress, RequestedPKey, VfLinkState, config_object::remove_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ pub struct IbSriovConfig {
     /// The default partition (0x7fff) cannot be requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
-    pub pkey: Option<PKeyBase>,
+    pub pkey: Option<RequestedPKey>,
     /// Membership in the partition of `pkey`: `full` (the default) or `limited`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(rename = "membership", with = "Option<String>")]

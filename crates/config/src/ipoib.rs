@@ -1,7 +1,7 @@
 //! Configurations of type `ipoib`.
 
 use crate::{ConfigError, ConfigFields, partition};
-use ferroband_model::{PKey, PKeyBase};
+use ferroband_model::{PKey, RequestedPKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,11 +27,11 @@ pub struct IpoibConfig {
 impl IpoibConfig {
     /// Parse a configuration. Fails without a `master`.
     pub fn parse(fields: ConfigFields<'_>) -> Result<Self, ConfigError> {
-        let wrong = |_| ConfigError::field("pkey", PKeyBase::EXPECTED);
+        let wrong = |_| ConfigError::field("pkey", RequestedPKey::EXPECTED);
         Ok(Self {
             parent: fields.non_empty("master")?.ok_or(ConfigError::NoMaster)?.to_owned(),
             mtu: fields.mtu()?,
-            pkey: partition::parse_pkey(fields).map_err(wrong)?.map(PKeyBase::full),
+            pkey: partition::parse_pkey(fields).map_err(wrong)?.map(RequestedPKey::full),
             limited: partition::parse_limited(fields)?,
         })
     }

@@ -1,12 +1,12 @@
 //! The keys `pkey` and `membership`.
 
 use crate::{ConfigError, ConfigFields};
-use ferroband_model::{InvalidPKey, PKeyBase};
+use ferroband_model::{InvalidPKey, RequestedPKey};
 use serde_json::{Map, Value};
 
 /// The P_Key, if one is requested. The default partition cannot be requested: it belongs to the subnet manager.
-pub(crate) fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<PKeyBase>, InvalidPKey> {
-    PKeyBase::from_value(fields.get("pkey").unwrap_or(&Value::Null))
+pub(crate) fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<RequestedPKey>, InvalidPKey> {
+    RequestedPKey::from_value(fields.get("pkey").unwrap_or(&Value::Null))
 }
 
 /// The P_Key as the configuration spells it; `None` if it is absent or a number.

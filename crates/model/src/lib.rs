@@ -24,8 +24,8 @@ mod mac_prefix;
 mod partition_request;
 mod pci;
 mod pkey;
-mod pkey_base;
 mod pod;
+mod requested_pkey;
 mod resource;
 mod vf_link_state;
 
@@ -39,7 +39,7 @@ pub use mac_prefix::MacPrefix;
 pub use partition_request::{PodPartitionRequest, RequestedPort};
 pub use pci::PciAddress;
 pub use pkey::PKey;
-pub use pkey_base::{InvalidPKey, PKeyBase, PKeyRange};
 pub use pod::PodRef;
+pub use requested_pkey::{InvalidPKey, PKeyRange, RequestedPKey};
 pub use resource::ResourceName;
 pub use vf_link_state::VfLinkState;

@@ -1,6 +1,6 @@
 //! What a pod requests from the fabric: a port of it that must become a member of a partition.
 
-use crate::{Guid, PKey, PKeyBase, PciAddress};
+use crate::{Guid, PKey, PciAddress, RequestedPKey};
 use serde::{Deserialize, Serialize};
 
 /// A port of a pod and the partition that it must be a member of.
@@ -14,7 +14,7 @@ pub struct PodPartitionRequest {
     pub ifname: String,
     /// The partition; absent for a function that must not be in any managed partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pkey: Option<PKeyBase>,
+    pub pkey: Option<RequestedPKey>,
     /// Whether the port is a limited member.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limited: bool,

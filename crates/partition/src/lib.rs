@@ -37,7 +37,7 @@ pub mod ufm;
 pub use backoff::Backoff;
 pub use cluster_slice::ClusterSlice;
 pub use error::{Error, RequestOutcome, SettingError};
-pub use ferroband_model::{InvalidPKey, PKeyBase, PKeyRange};
+pub use ferroband_model::{InvalidPKey, PKeyRange, RequestedPKey};
 pub use guid_block::{
     GUID_BLOCK_SIZE, GuidBlockClaims, GuidBlockUpdate, GuidOwner, block_name, block_start, choose_guid,
     claim_guid, release_guid,

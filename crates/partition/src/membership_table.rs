@@ -1,13 +1,13 @@
 //! A table of partition memberships.
 
-use crate::{Membership, PKeyBase};
+use crate::{Membership, RequestedPKey};
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Partitions and their members. A partition without members is not stored, as in subnet managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembershipTable {
-    partitions: BTreeMap<PKeyBase, BTreeMap<Guid, Membership>>,
+    partitions: BTreeMap<RequestedPKey, BTreeMap<Guid, Membership>>,
     /// GUIDs of virtual functions, members or not. All other GUIDs are those of physical ports.
     functions: BTreeSet<Guid>,
     /// Membership of all physical ports in the default partition. Functions are always limited members there.
@@ -16,18 +16,18 @@ pub struct MembershipTable {
 
 impl MembershipTable {
     /// Adds a member. A GUID that is added as full and as limited member becomes a full member.
-    pub fn insert(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
+    pub fn insert(&mut self, key: RequestedPKey, guid: Guid, membership: Membership) {
         let member = self.partitions.entry(key).or_default().entry(guid).or_insert(membership);
         *member = (*member).min(membership);
     }
 
     /// Adds a member or replaces its membership.
-    pub fn set(&mut self, key: PKeyBase, guid: Guid, membership: Membership) {
+    pub fn set(&mut self, key: RequestedPKey, guid: Guid, membership: Membership) {
         self.partitions.entry(key).or_default().insert(guid, membership);
     }
 
     /// Removes a member. The partition is removed with its last member.
-    pub fn remove(&mut self, key: PKeyBase, guid: Guid) {
+    pub fn remove(&mut self, key: RequestedPKey, guid: Guid) {
         if let Some(members) = self.partitions.get_mut(&key) {
             members.remove(&guid);
             if members.is_empty() {
@@ -63,22 +63,22 @@ impl MembershipTable {
         &self.functions
     }
 
-    pub fn members(&self, key: PKeyBase) -> impl Iterator<Item = (Guid, Membership)> {
+    pub fn members(&self, key: RequestedPKey) -> impl Iterator<Item = (Guid, Membership)> {
         self.partitions.get(&key).into_iter().flatten().map(|(guid, membership)| (*guid, *membership))
     }
 
     /// Returns `None` if the GUID is not a member of the partition.
-    pub fn get(&self, key: PKeyBase, guid: Guid) -> Option<Membership> {
+    pub fn get(&self, key: RequestedPKey, guid: Guid) -> Option<Membership> {
         self.partitions.get(&key)?.get(&guid).copied()
     }
 
     /// Returns the P_Keys of all partitions that have members, in ascending order.
-    pub fn keys(&self) -> impl Iterator<Item = PKeyBase> {
+    pub fn keys(&self) -> impl Iterator<Item = RequestedPKey> {
         self.partitions.keys().copied()
     }
 
     /// Returns all memberships, ordered by P_Key and GUID.
-    pub fn iter(&self) -> impl Iterator<Item = (PKeyBase, Guid, Membership)> {
+    pub fn iter(&self) -> impl Iterator<Item = (RequestedPKey, Guid, Membership)> {
         self.partitions
             .iter()
             .flat_map(|(key, members)| members.iter().map(|(guid, membership)| (*key, *guid, *membership)))
@@ -99,7 +99,7 @@ impl MembershipTable {
     }
 
     /// Replaces the members of partition `key` with the members that it has in table `of`.
-    pub fn copy_partition(&mut self, key: PKeyBase, of: &Self) {
+    pub fn copy_partition(&mut self, key: RequestedPKey, of: &Self) {
         match of.partitions.get(&key) {
             Some(members) => self.partitions.insert(key, members.clone()),
             None => self.partitions.remove(&key),
@@ -107,8 +107,8 @@ impl MembershipTable {
     }
 }
 
-impl FromIterator<(PKeyBase, Guid, Membership)> for MembershipTable {
-    fn from_iter<I: IntoIterator<Item = (PKeyBase, Guid, Membership)>>(members: I) -> Self {
+impl FromIterator<(RequestedPKey, Guid, Membership)> for MembershipTable {
+    fn from_iter<I: IntoIterator<Item = (RequestedPKey, Guid, Membership)>>(members: I) -> Self {
         let mut table = Self::default();
         members.into_iter().for_each(|(key, guid, membership)| table.insert(key, guid, membership));
         table
@@ -119,8 +119,8 @@ impl FromIterator<(PKeyBase, Guid, Membership)> for MembershipTable {
 mod tests {
     use super::*;
 
-    fn key(number: u16) -> PKeyBase {
-        PKeyBase::new(number).unwrap()
+    fn key(number: u16) -> RequestedPKey {
+        RequestedPKey::new(number).unwrap()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which memberships Ferroband may change.
 
-use crate::{PKeyBase, PKeyRange};
+use crate::{PKeyRange, RequestedPKey};
 use ferroband_model::Guid;
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ pub struct Ownership {
     pub guids: BTreeSet<Guid>,
     /// Memberships that Ferroband added, or is about to add. They are owned until their removal is confirmed, whatever
     /// GUID the function has by then.
-    pub placed: BTreeSet<(PKeyBase, Guid)>,
+    pub placed: BTreeSet<(RequestedPKey, Guid)>,
 }
 
 impl Ownership {
     /// Whether Ferroband may add and remove this membership.
-    pub fn owns(&self, key: PKeyBase, guid: Guid) -> bool {
+    pub fn owns(&self, key: RequestedPKey, guid: Guid) -> bool {
         self.keys.contains(key) && (self.guids.contains(&guid) || self.placed.contains(&(key, guid)))
     }
 }

@@ -1,6 +1,6 @@
 //! The difference between desired and observed memberships.
 
-use crate::{Membership, MembershipTable, Ownership, PKeyBase};
+use crate::{Membership, MembershipTable, Ownership, RequestedPKey};
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,12 +23,12 @@ impl PartitionChange {
 pub fn diff(
     desired: &MembershipTable,
     observed: &MembershipTable,
-    uncertain: &BTreeSet<(PKeyBase, Guid)>,
+    uncertain: &BTreeSet<(RequestedPKey, Guid)>,
     ownership: &Ownership,
-) -> BTreeMap<PKeyBase, PartitionChange> {
+) -> BTreeMap<RequestedPKey, PartitionChange> {
     let keys = desired.keys().chain(observed.keys()).chain(uncertain.iter().map(|(key, _)| *key));
-    let keys: BTreeSet<PKeyBase> = keys.collect();
-    let changes = |key: PKeyBase| {
+    let keys: BTreeSet<RequestedPKey> = keys.collect();
+    let changes = |key: RequestedPKey| {
         Some((key, diff_partition(key, desired, observed, uncertain, ownership)))
             .filter(|(_, c)| !c.is_empty())
     };
@@ -37,10 +37,10 @@ pub fn diff(
 
 /// Like [`diff`], for one partition.
 pub(crate) fn diff_partition(
-    key: PKeyBase,
+    key: RequestedPKey,
     desired: &MembershipTable,
     observed: &MembershipTable,
-    uncertain: &BTreeSet<(PKeyBase, Guid)>,
+    uncertain: &BTreeSet<(RequestedPKey, Guid)>,
     ownership: &Ownership,
 ) -> PartitionChange {
     let mut change = PartitionChange::default();
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key(number: u16) -> PKeyBase {
-        PKeyBase::new(number).unwrap()
+    fn key(number: u16) -> RequestedPKey {
+        RequestedPKey::new(number).unwrap()
     }
 
     fn table() -> impl Strategy<Value = MembershipTable> {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn keys_up_to(last: u16) -> crate::PKeyRange {
-        crate::PKeyRange { first: PKeyBase::FIRST, last: key(last) }
+        crate::PKeyRange { first: RequestedPKey::FIRST, last: key(last) }
     }
 
     #[test]

@@ -9,8 +9,8 @@
 
 use crate::partition_change::{diff, diff_partition};
 use crate::{
-    Backoff, Error, FabricReport, GuidRange, MembershipTable, Ownership, PKeyBase, PartitionBatch,
-    PartitionChange, RateLimits,
+    Backoff, Error, FabricReport, GuidRange, MembershipTable, Ownership, PartitionBatch, PartitionChange,
+    RateLimits, RequestedPKey,
 };
 use ferroband_model::Guid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,14 +49,14 @@ pub struct PartitionReconciler {
     /// change is sent before that.
     observed: Option<MembershipTable>,
     /// Partitions whose members have never been read. Nothing is known about them, and they are not changed.
-    unread: BTreeSet<PKeyBase>,
-    uncertain: BTreeSet<(PKeyBase, Guid)>,
-    in_flight: BTreeMap<PKeyBase, PartitionChange>,
-    failures: BTreeMap<PKeyBase, PartitionFailure>,
+    unread: BTreeSet<RequestedPKey>,
+    uncertain: BTreeSet<(RequestedPKey, Guid)>,
+    in_flight: BTreeMap<RequestedPKey, PartitionChange>,
+    failures: BTreeMap<RequestedPKey, PartitionFailure>,
     /// Counter that orders batches and reads of the memberships, so that the result of an old read does not
     /// override newer results.
     sequence: u64,
-    changed_at: BTreeMap<PKeyBase, u64>,
+    changed_at: BTreeMap<RequestedPKey, u64>,
     backoff: Backoff,
     /// Whether `set_desired` was called. No change is sent before that.
     has_desired: bool,
@@ -65,13 +65,13 @@ pub struct PartitionReconciler {
     stale: bool,
     /// Cached difference between desired and observed memberships. Comparing a thousand partitions on every
     /// call would be too expensive.
-    pending_changes: Option<BTreeMap<PKeyBase, PartitionChange>>,
+    pending_changes: Option<BTreeMap<RequestedPKey, PartitionChange>>,
 }
 
 impl PartitionReconciler {
     /// Replaces the desired memberships, and the rules for which memberships may be changed.
     pub fn set_desired(&mut self, desired: MembershipTable, ownership: Ownership) {
-        let empty = |key: &PKeyBase| desired.members(*key).next().is_none();
+        let empty = |key: &RequestedPKey| desired.members(*key).next().is_none();
         // A partition without desired members only has removals left. Its backoff ends, unless the outcome of
         // an earlier request is uncertain.
         self.failures
@@ -100,7 +100,7 @@ impl PartitionReconciler {
     }
 
     /// Observed members with a GUID in `range` that Ferroband does not own.
-    pub fn foreign_members(&self, range: GuidRange) -> impl Iterator<Item = (PKeyBase, Guid)> {
+    pub fn foreign_members(&self, range: GuidRange) -> impl Iterator<Item = (RequestedPKey, Guid)> {
         let all = self.observed.iter().flat_map(MembershipTable::iter).map(|(key, guid, _)| (key, guid));
         all.filter(move |(key, guid)| {
             range.contains(*guid)
@@ -110,7 +110,7 @@ impl PartitionReconciler {
     }
 
     /// Whether a member is confirmed to be absent from a partition.
-    pub fn is_removed(&self, key: PKeyBase, guid: Guid) -> bool {
+    pub fn is_removed(&self, key: RequestedPKey, guid: Guid) -> bool {
         let adding = self.in_flight.get(&key).is_some_and(|change| change.add.contains_key(&guid));
         self.observed.as_ref().is_some_and(|observed| observed.get(key, guid).is_none())
             && !self.unread.contains(&key)
@@ -125,7 +125,7 @@ impl PartitionReconciler {
     }
 
     /// Partitions whose members have never been read, although the others have.
-    pub fn unread(&self) -> &BTreeSet<PKeyBase> {
+    pub fn unread(&self) -> &BTreeSet<RequestedPKey> {
         &self.unread
     }
 
@@ -143,8 +143,8 @@ impl PartitionReconciler {
         self.stale = report.stale;
         let changed_since = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
         let keep = changed_since.chain(self.in_flight.keys().copied()).chain(report.unread.iter().copied());
-        let keep: BTreeSet<PKeyBase> = keep.collect();
-        let is_unknown = |key: &&PKeyBase| self.observed.is_none() || self.unread.contains(*key);
+        let keep: BTreeSet<RequestedPKey> = keep.collect();
+        let is_unknown = |key: &&RequestedPKey| self.observed.is_none() || self.unread.contains(*key);
         self.unread = report.unread.iter().filter(is_unknown).copied().collect();
         if let Some(observed) = &self.observed {
             for key in &keep {
@@ -172,7 +172,7 @@ impl PartitionReconciler {
 
     /// Returns the changes that remain to be made, by partition. Empty until the memberships have been read
     /// once.
-    pub fn pending_changes(&mut self) -> &BTreeMap<PKeyBase, PartitionChange> {
+    pub fn pending_changes(&mut self) -> &BTreeMap<RequestedPKey, PartitionChange> {
         self.pending_changes.get_or_insert_with(|| match &self.observed {
             Some(observed) => {
                 let mut changes = diff(&self.desired, observed, &self.uncertain, &self.ownership);
@@ -184,7 +184,7 @@ impl PartitionReconciler {
     }
 
     /// Recomputes the cached difference between desired and observed memberships of one partition.
-    fn refresh_partition(&mut self, key: PKeyBase) {
+    fn refresh_partition(&mut self, key: RequestedPKey) {
         let (Some(changes), Some(observed)) = (&mut self.pending_changes, &self.observed) else { return };
         let change = diff_partition(key, &self.desired, observed, &self.uncertain, &self.ownership);
         match change.is_empty() {
@@ -207,8 +207,9 @@ impl PartitionReconciler {
             return Vec::new();
         }
         self.pending_changes();
-        let backs_off = |key: &PKeyBase| self.failures.get(key).is_some_and(|failure| failure.retry_at > now);
-        let ready: BTreeMap<PKeyBase, PartitionChange> = self
+        let backs_off =
+            |key: &RequestedPKey| self.failures.get(key).is_some_and(|failure| failure.retry_at > now);
+        let ready: BTreeMap<RequestedPKey, PartitionChange> = self
             .pending_changes
             .iter()
             .flatten()
@@ -216,7 +217,7 @@ impl PartitionReconciler {
             .take(free_slots)
             .map(|(key, change)| (*key, change.clone()))
             .collect();
-        let groups: Vec<BTreeMap<PKeyBase, PartitionChange>> = match limits.max_in_flight {
+        let groups: Vec<BTreeMap<RequestedPKey, PartitionChange>> = match limits.max_in_flight {
             0 | 1 if ready.is_empty() && !self.stale => Vec::new(),
             0 | 1 => {
                 self.stale = false;
@@ -278,7 +279,7 @@ impl PartitionReconciler {
     }
 
     /// Returns the state of a membership. A membership that is not desired is never reported as programmed.
-    pub fn membership_state(&self, key: PKeyBase, guid: Guid) -> MembershipState {
+    pub fn membership_state(&self, key: RequestedPKey, guid: Guid) -> MembershipState {
         let desired = self.desired.get(key, guid);
         let observed = self.observed.as_ref().and_then(|observed| observed.get(key, guid));
         // A membership that is desired again while its removal is in flight is not programmed yet.

@@ -1,6 +1,6 @@
 //! The interface to subnet managers.
 
-use crate::{Error, MembershipTable, PKeyBase, PartitionChange};
+use crate::{Error, MembershipTable, PartitionChange, RequestedPKey};
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub trait SubnetManager: Send + Sync {
 /// Partition changes that are sent to the subnet manager together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionBatch {
-    pub changes: BTreeMap<PKeyBase, PartitionChange>,
+    pub changes: BTreeMap<RequestedPKey, PartitionChange>,
     /// All desired memberships, for subnet managers such as opensm that read all partitions from one file. It also
     /// tells which GUIDs are those of virtual functions.
     pub desired: Arc<MembershipTable>,
@@ -36,7 +36,7 @@ pub struct FabricReport {
     /// Members of all partitions except the default one.
     pub members: MembershipTable,
     /// Partitions that exist but whose members could not be read.
-    pub unread: BTreeSet<PKeyBase>,
+    pub unread: BTreeSet<RequestedPKey>,
     /// Whether the ports of pods are full members of the default partition, so that partitions do not isolate. `None`
     /// if unknown.
     pub open: Option<bool>,

@@ -15,8 +15,8 @@ mod takeover;
 use ferroband_model::Guid;
 use ferroband_partition::opensm::{LocalOpensmHost, Opensm, OpensmHost};
 use ferroband_partition::{
-    Membership, MembershipTable, Ownership, PKeyBase, ReconcilerHandle, SubnetManager, SubnetManagerHealth,
-    run_reconciler,
+    Membership, MembershipTable, Ownership, ReconcilerHandle, RequestedPKey, SubnetManager,
+    SubnetManagerHealth, run_reconciler,
 };
 use ferroband_testbed::opensm::{OpensmTestbed, TestbedOpensm};
 use nix::sys::signal::{Signal, kill};
@@ -27,8 +27,8 @@ use tokio::sync::watch;
 /// First GUID used by the tests.
 const POOL: u64 = 0x0200_0000_0000_1001;
 
-fn key(number: u16) -> PKeyBase {
-    PKeyBase::new(number).unwrap()
+fn key(number: u16) -> RequestedPKey {
+    RequestedPKey::new(number).unwrap()
 }
 
 fn consecutive_guids(count: u64) -> Vec<Guid> {

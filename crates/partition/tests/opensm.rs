@@ -6,7 +6,7 @@ use ferroband_model::Guid;
 use ferroband_partition::opensm::{
     LocalOpensmHost, Opensm, OpensmHost, OpensmHostStatus, parse, parse_members, render,
 };
-use ferroband_partition::{Error, Membership, MembershipTable, PKeyBase, PartitionBatch, SubnetManager};
+use ferroband_partition::{Error, Membership, MembershipTable, PartitionBatch, RequestedPKey, SubnetManager};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,7 +92,7 @@ impl OpensmHostFixture {
 
 fn table(members: &[(u16, u64)]) -> MembershipTable {
     let member = |(number, guid): &(u16, u64)| {
-        (PKeyBase::new(*number).unwrap(), Guid::new(0x0200_0000_0000_0000 + guid), Membership::Full)
+        (RequestedPKey::new(*number).unwrap(), Guid::new(0x0200_0000_0000_0000 + guid), Membership::Full)
     };
     members.iter().map(member).collect()
 }

@@ -6,8 +6,8 @@
 use ferroband_model::Guid;
 use ferroband_partition::{
     Error, FabricReport, GuidRange, Membership, MembershipState, MembershipTable, NoopSubnetManager,
-    Ownership, PKeyBase, PartitionBatch, PartitionReconciler, RateLimits, ReconcilerHandle, SubnetManager,
-    SubnetManagerHealth, run_reconciler,
+    Ownership, PartitionBatch, PartitionReconciler, RateLimits, ReconcilerHandle, RequestedPKey,
+    SubnetManager, SubnetManagerHealth, run_reconciler,
 };
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ const PER_PARTITION: RateLimits =
 const WHOLE_TABLE: RateLimits =
     RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 1 };
 
-fn key(number: u16) -> PKeyBase {
-    PKeyBase::new(number).unwrap()
+fn key(number: u16) -> RequestedPKey {
+    RequestedPKey::new(number).unwrap()
 }
 
 fn table(members: &[(u16, u64)]) -> MembershipTable {

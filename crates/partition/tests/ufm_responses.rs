@@ -5,7 +5,7 @@
 use ferroband_model::Guid;
 use ferroband_partition::ufm::Ufm;
 use ferroband_partition::{
-    Error, Membership, MembershipTable, PKeyBase, PartitionBatch, PartitionChange, PartitionSettings,
+    Error, Membership, MembershipTable, PartitionBatch, PartitionChange, PartitionSettings, RequestedPKey,
     SmPlugin, SubnetManager,
 };
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl ScriptedUfm {
     }
 
     async fn apply(&self, change: PartitionChange) -> Result<(), Error> {
-        let changes = BTreeMap::from([(PKeyBase::new(5).unwrap(), change)]);
+        let changes = BTreeMap::from([(RequestedPKey::new(5).unwrap(), change)]);
         let desired = Arc::new(MembershipTable::default());
         self.client.apply(PartitionBatch { changes, desired }).await
     }

@@ -5,7 +5,7 @@ use super::finding::DoctorFinding;
 use crate::partition::view::{MemberRow, PartitionView};
 use crate::status::ClusterObjects;
 use ferroband_api::ferroband::Partition;
-use ferroband_partition::PKeyBase;
+use ferroband_partition::RequestedPKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
 
 /// Several Partition objects with one P_Key contradict each other.
 fn duplicate_partitions(partitions: &[Partition]) -> Vec<DoctorFinding> {
-    let mut names: BTreeMap<PKeyBase, Vec<String>> = BTreeMap::new();
+    let mut names: BTreeMap<RequestedPKey, Vec<String>> = BTreeMap::new();
     for partition in partitions {
         if let Ok(key) = partition.spec.pkey.parse() {
             names.entry(key).or_default().push(partition.name_any());

@@ -6,7 +6,7 @@ use crate::table::{render, table};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition as Rule};
-use ferroband_partition::PKeyBase;
+use ferroband_partition::RequestedPKey;
 use kube::{Api, Client, api::ListParams};
 use serde::Serialize;
 use std::io::{Write, stdout};
@@ -33,7 +33,7 @@ enum PartitionAction {
     /// Show the members and access rules of one partition.
     Show {
         /// P_Key of the partition, for example 0x3e8 or 1000.
-        pkey: PKeyBase,
+        pkey: RequestedPKey,
     },
     /// List the members of all partitions.
     Members {

@@ -1,7 +1,7 @@
 //! Computes the rows of `ferroband partition` from API objects. Does no I/O.
 
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition, PartitionMode};
-use ferroband_partition::PKeyBase;
+use ferroband_partition::RequestedPKey;
 use kube::ResourceExt;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl PartitionView {
     pub fn partitions(&self) -> Vec<PartitionRow> {
         let mut lines: BTreeMap<String, PartitionRow> = BTreeMap::new();
         for rule in &self.rules {
-            let Ok(key) = rule.spec.pkey.parse::<PKeyBase>() else { continue };
+            let Ok(key) = rule.spec.pkey.parse::<RequestedPKey>() else { continue };
             let line = lines.entry(key.to_string()).or_default();
             line.mode = mode(rule).to_owned();
             line.namespaces.clone_from(&rule.spec.namespaces);
@@ -94,7 +94,7 @@ impl PartitionView {
     }
 
     /// Returns a line that says which namespaces may use the partition `key`.
-    pub fn describe_partition(&self, key: PKeyBase) -> String {
+    pub fn describe_partition(&self, key: RequestedPKey) -> String {
         let rule = self.rules.iter().find(|rule| rule.spec.pkey.parse() == Ok(key));
         match rule {
             None => format!("partition {key}: open to all namespaces (no Partition object)\n"),
@@ -190,7 +190,7 @@ mod tests {
         let lines = view.partitions();
         assert_eq!((lines[0].desired, lines[0].programmed, lines[0].mode.as_str()), (2, 1, "enforce"));
         assert_eq!(
-            view.describe_partition(PKeyBase::new(5).unwrap()),
+            view.describe_partition(RequestedPKey::new(5).unwrap()),
             "partition 0x0005: Partition five allows namespaces a (mode enforce)\n"
         );
     }

@@ -5,7 +5,7 @@ use super::rules::{PartitionAdmission, PartitionRules};
 use crate::node_facts::{NodeFacts, NodeFencing};
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition};
 use ferroband_model::Guid;
-use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyBase, PKeyRange, parse_guid};
+use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyRange, RequestedPKey, parse_guid};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,16 +25,16 @@ pub struct DesiredMemberships {
     pub table: MembershipTable,
     /// Members that Ferroband may remove from the subnet manager, because it added them.
     pub ownership: Ownership,
-    pub accepted: BTreeMap<MemberId, (PKeyBase, Guid)>,
+    pub accepted: BTreeMap<MemberId, (RequestedPKey, Guid)>,
     /// Members that are not added to the subnet manager, because validation rejected them. The value is the
     /// reason.
     pub rejected: BTreeMap<MemberId, String>,
     /// Members whose namespace is not admitted by the Partition objects of their P_Key.
     pub not_admitted: BTreeMap<MemberId, NotAdmittedMember>,
     /// By node: memberships that Ferroband added or is about to add, for `status.placed`.
-    pub placed: BTreeMap<String, BTreeSet<(PKeyBase, Guid)>>,
+    pub placed: BTreeMap<String, BTreeSet<(RequestedPKey, Guid)>>,
     /// By node: partitions of ports that are in several partitions and are used by pods of several namespaces.
-    pub shared_port_keys: BTreeMap<String, BTreeSet<PKeyBase>>,
+    pub shared_port_keys: BTreeMap<String, BTreeSet<RequestedPKey>>,
     /// By node: number of partitions that have accepted members on this node.
     pub key_counts: BTreeMap<String, usize>,
     /// Nodes that are deleted or out of service; their memberships are removed.
@@ -44,7 +44,7 @@ pub struct DesiredMemberships {
 /// A member whose namespace may not use its partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotAdmittedMember {
-    pub key: PKeyBase,
+    pub key: RequestedPKey,
     pub member: NodeMember,
     pub treatment: NotAdmittedTreatment,
     /// Why the member is not admitted.
@@ -75,7 +75,7 @@ pub struct PartitionInputs<'a> {
     /// `MAX_NODE_PKEYS` P_Keys.
     pub observed: Option<&'a MembershipTable>,
     /// Partitions whose members in the subnet manager are unknown although `observed` is known.
-    pub unread: &'a BTreeSet<PKeyBase>,
+    pub unread: &'a BTreeSet<RequestedPKey>,
     /// What the leader recorded in earlier passes.
     pub records: &'a PartitionRecords,
     /// Whether a subnet manager is configured.
@@ -124,10 +124,10 @@ fn add_node(
     members: &BTreeMap<String, NodeMember>,
     desired: &mut DesiredMemberships,
 ) {
-    let mut parsed: Vec<(&String, &NodeMember, PKeyBase, Guid)> = Vec::new();
+    let mut parsed: Vec<(&String, &NodeMember, RequestedPKey, Guid)> = Vec::new();
     for (name, member) in members {
         let at = (node.to_owned(), name.clone());
-        match (member.pkey.parse::<PKeyBase>(), parse_guid(&member.guid)) {
+        match (member.pkey.parse::<RequestedPKey>(), parse_guid(&member.guid)) {
             (Ok(key), Some(guid)) => parsed.push((name, member, key, guid)),
             (Err(error), _) => drop(desired.rejected.insert(at, error.to_string())),
             (_, None) => drop(desired.rejected.insert(at, format!("{:?} is not a GUID", member.guid))),
@@ -140,7 +140,7 @@ fn add_node(
         (!is_in, (*name).clone())
     });
     let mut keys = BTreeSet::new();
-    let mut tenants: BTreeMap<Guid, BTreeMap<PKeyBase, BTreeSet<&str>>> = BTreeMap::new();
+    let mut tenants: BTreeMap<Guid, BTreeMap<RequestedPKey, BTreeSet<&str>>> = BTreeMap::new();
     for (name, member, key, guid) in parsed {
         let at = (node.to_owned(), name.clone());
         let rejection = rejection_reason(inputs, owners, node, member, key, guid);
@@ -179,7 +179,7 @@ fn add_node(
 
 /// Whether Ferroband adds the membership, and must therefore remove it later. The membership of a physical port that
 /// someone else added stays when the pod is gone. Until the subnet manager's members are known, nothing is added.
-fn is_added_by_us(inputs: &PartitionInputs<'_>, member: &NodeMember, key: PKeyBase, guid: Guid) -> bool {
+fn is_added_by_us(inputs: &PartitionInputs<'_>, member: &NodeMember, key: RequestedPKey, guid: Guid) -> bool {
     let is_absent = inputs.observed.is_some_and(|observed| observed.get(key, guid).is_none())
         && !inputs.unread.contains(&key);
     inputs.managed && (!member.shared || is_absent)
@@ -190,7 +190,7 @@ fn foreign_membership(
     inputs: &PartitionInputs<'_>,
     node: &str,
     member: &NodeMember,
-    key: PKeyBase,
+    key: RequestedPKey,
     guid: Guid,
 ) -> Option<Membership> {
     let is_ours = inputs.records.placed.get(node).is_some_and(|placed| placed.contains(&(key, guid)));
@@ -228,7 +228,7 @@ fn rejection_reason(
     owners: &BTreeMap<Guid, String>,
     node: &str,
     member: &NodeMember,
-    key: PKeyBase,
+    key: RequestedPKey,
     guid: Guid,
 ) -> Option<String> {
     if !inputs.managed_keys.contains(key) {

@@ -3,7 +3,7 @@
 use super::desired::{DesiredMemberships, MemberId, NotAdmittedMember, NotAdmittedTreatment};
 use ferroband_api::ferroband::{Partition, PartitionStatus};
 use ferroband_daemon::condition;
-use ferroband_partition::PKeyBase;
+use ferroband_partition::RequestedPKey;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ObjectMeta;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const MAX_NAMED_PODS: usize = 10;
 /// Computes the number of members, and whether all members are admitted. Returns `None` if the P_Key of the Partition
 /// is invalid.
 pub fn compute(partition: &Partition, desired: &DesiredMemberships) -> Option<PartitionStatus> {
-    let key: PKeyBase = partition.spec.pkey.parse().ok()?;
+    let key: RequestedPKey = partition.spec.pkey.parse().ok()?;
     let before = partition.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let not_admitted: Vec<&NotAdmittedMember> =
         desired.not_admitted.values().filter(|entry| entry.key == key).collect();

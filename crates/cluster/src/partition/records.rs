@@ -4,13 +4,13 @@
 use super::desired::MemberId;
 use ferroband_api::ferroband::{NodePartitions, NodePartitionsStatus};
 use ferroband_model::Guid;
-use ferroband_partition::{PKeyBase, parse_guid};
+use ferroband_partition::{RequestedPKey, parse_guid};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A partition and the GUID of a member. In a status, it has the format `<pkey> <guid>`.
-pub type PartitionMember = (PKeyBase, Guid);
+pub type PartitionMember = (RequestedPKey, Guid);
 
 /// Records of all nodes, by the node's name.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,14 +1,14 @@
 //! The rules of Partition objects: which namespaces may use a P_Key. Does no I/O.
 
 use ferroband_api::ferroband::{NodeMember, Partition, PartitionMode};
-use ferroband_partition::PKeyBase;
+use ferroband_partition::RequestedPKey;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The Partition objects of each P_Key.
 pub struct PartitionRules<'a> {
-    by_key: BTreeMap<PKeyBase, Vec<&'a Partition>>,
+    by_key: BTreeMap<RequestedPKey, Vec<&'a Partition>>,
 }
 
 /// What the Partition objects say about a member.
@@ -29,7 +29,7 @@ pub enum PartitionAdmission {
 impl<'a> PartitionRules<'a> {
     /// Groups the Partition objects by P_Key. Objects with an invalid P_Key are ignored.
     pub fn new(partitions: &'a [Arc<Partition>]) -> Self {
-        let mut by_key: BTreeMap<PKeyBase, Vec<&Partition>> = BTreeMap::new();
+        let mut by_key: BTreeMap<RequestedPKey, Vec<&Partition>> = BTreeMap::new();
         for partition in partitions {
             if let Ok(key) = partition.spec.pkey.parse() {
                 by_key.entry(key).or_default().push(partition);
@@ -39,7 +39,7 @@ impl<'a> PartitionRules<'a> {
     }
 
     /// Returns whether the member's namespace may use the partition.
-    pub fn admission(&self, key: PKeyBase, member: &NodeMember) -> PartitionAdmission {
+    pub fn admission(&self, key: RequestedPKey, member: &NodeMember) -> PartitionAdmission {
         let partitions = self.by_key.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_enforced = partitions.iter().any(|partition| partition.spec.mode == PartitionMode::Enforce);
         let (namespace, Some(first)) = (&member.namespace, partitions.first()) else {

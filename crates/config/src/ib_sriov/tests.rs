@@ -108,7 +108,7 @@ fn missing_rdma_isolation_differs_from_false() {
 
 #[test]
 fn pkey_and_membership_are_parsed_and_invalid_ones_are_refused() {
-    let partition = |config| step(config).map(|step| (step.pkey.map(PKeyBase::number), step.limited));
+    let partition = |config| step(config).map(|step| (step.pkey.map(RequestedPKey::number), step.limited));
     for key in [json!(1000), json!("0x3e8"), json!(33768), json!("0x83e8")] {
         assert_eq!(partition(json!({"pkey": key})).unwrap(), (Some(1000), false), "{key}");
     }

@@ -3,7 +3,7 @@
 use ferroband_api::annotation::IbKubernetesMark;
 use ferroband_attach::plan::{Attachment, StepKind};
 use ferroband_config::{capabilities, partition::pkey_text};
-use ferroband_model::{PKeyBase, PodPartitionRequest, RequestedPort};
+use ferroband_model::{PodPartitionRequest, RequestedPKey, RequestedPort};
 
 /// Returns one request for each virtual function and for each IPoIB child interface with a P_Key.
 pub fn partition_requests(attachments: &[Attachment]) -> Vec<PodPartitionRequest> {
@@ -18,7 +18,7 @@ pub fn partition_requests(attachments: &[Attachment]) -> Vec<PodPartitionRequest
                 StepKind::Ipoib { child, .. } => match child.pkey {
                     Some(key) => (
                         RequestedPort::Parent(child.parent.clone()),
-                        PKeyBase::new(key.base()),
+                        RequestedPKey::new(key.base()),
                         child.limited,
                     ),
                     None => continue,

@@ -5,7 +5,7 @@ use super::node_partitions_sync::NodePartitionsSync;
 use super::{RequestedGuids, ports};
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
 use ferroband_kernel::Hardware;
-use ferroband_model::{Fault, FaultCode, Guid, PKeyBase, PodPartitionRequest, PodRef, RequestedPort};
+use ferroband_model::{Fault, FaultCode, Guid, PodPartitionRequest, PodRef, RequestedPKey, RequestedPort};
 use ferroband_partition::{PartitionMembership, SandboxPartitions};
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ impl NodePartitionMembership {
         let Some(key) = request.pkey else { return Ok(()) };
         for (_, partition) in self.sync.partitions.list() {
             let spec = &partition.spec;
-            let is_enforced = spec.pkey.parse::<PKeyBase>() == Ok(key) && spec.mode == PartitionMode::Enforce;
+            let is_enforced =
+                spec.pkey.parse::<RequestedPKey>() == Ok(key) && spec.mode == PartitionMode::Enforce;
             let admitted =
                 spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == pod.namespace);
             if is_enforced && !admitted {
@@ -277,7 +278,7 @@ impl PartitionMembership for NodePartitionMembership {
     }
 }
 
-fn no_guid_fault(request: &PodPartitionRequest, key: PKeyBase) -> Fault {
+fn no_guid_fault(request: &PodPartitionRequest, key: RequestedPKey) -> Fault {
     Fault::new(
         FaultCode::PortNotReady,
         format!("network {}", request.network),
@@ -324,7 +325,7 @@ mod tests {
             attachment: 1,
             network: "default/red".into(),
             ifname: "net1".into(),
-            pkey: PKeyBase::new(0x3e8),
+            pkey: RequestedPKey::new(0x3e8),
             limited: false,
             port: RequestedPort::Function { pci, guid: None },
         };
@@ -351,7 +352,7 @@ mod tests {
             attachment: 0,
             network: "a/ib".into(),
             ifname: "net1".into(),
-            pkey: PKeyBase::new(5),
+            pkey: RequestedPKey::new(5),
             limited: false,
             port: RequestedPort::Function { pci, guid: None },
         }];

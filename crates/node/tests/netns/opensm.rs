@@ -5,7 +5,7 @@ use ferroband_kernel::Root;
 use ferroband_model::Guid;
 use ferroband_node::opensm::{DesiredOpensm, OpensmProgram, OpensmSupervisor, SmPort};
 use ferroband_partition::opensm::render;
-use ferroband_partition::{Membership, MembershipTable, PKeyBase};
+use ferroband_partition::{Membership, MembershipTable, RequestedPKey};
 use ferroband_testbed::opensm::OpensmTestbed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -111,8 +111,10 @@ impl SupervisorFixture {
 }
 
 fn desired_members(members: &[(u16, Guid)], serial: i64, signal: i64) -> DesiredOpensm {
-    let mut table: MembershipTable =
-        members.iter().map(|(key, guid)| (PKeyBase::new(*key).unwrap(), *guid, Membership::Full)).collect();
+    let mut table: MembershipTable = members
+        .iter()
+        .map(|(key, guid)| (RequestedPKey::new(*key).unwrap(), *guid, Membership::Full))
+        .collect();
     port_guids().into_iter().for_each(|guid| table.add_function(guid));
     DesiredOpensm { members: render(None, &table).unwrap(), serial, signal, ..DesiredOpensm::default() }
 }

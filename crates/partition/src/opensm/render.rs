@@ -1,7 +1,7 @@
 //! Rendering of `partitions.conf`.
 
 use super::grammar::{PartitionsFile, parse};
-use crate::{Error, Membership, MembershipTable, PKeyBase};
+use crate::{Error, Membership, MembershipTable, RequestedPKey};
 use ferroband_model::{Guid, PKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub fn render(existing: Option<&str>, desired: &MembershipTable) -> Result<Strin
     let foreign_file = if foreign.trim().is_empty() { PartitionsFile::default() } else { parse(&foreign)? };
     let default = foreign_file.statements.iter().any(|statement| statement.number == PKey::DEFAULT.base());
     if let Some(conflict) = foreign_file.statements.iter().find(|statement| {
-        PKeyBase::new(statement.number).is_some_and(|key| desired.members(key).next().is_some())
+        RequestedPKey::new(statement.number).is_some_and(|key| desired.members(key).next().is_some())
     }) {
         let problem = format!(
             "partition {:#06x} of Ferroband is also defined outside of Ferroband's section, as {:?}",
@@ -116,7 +116,7 @@ fn verify(parsed: &PartitionsFile, foreign: &PartitionsFile, desired: &Membershi
     let mut default = false;
     for statement in &parsed.statements {
         default |= statement.number == PKey::DEFAULT.base();
-        let own = PKeyBase::new(statement.number).filter(|key| desired.members(*key).next().is_some());
+        let own = RequestedPKey::new(statement.number).filter(|key| desired.members(*key).next().is_some());
         match own {
             Some(key) => statement.members.iter().for_each(|(guid, kind)| found.set(key, *guid, *kind)),
             None => foreign_statements.push(statement),
@@ -141,7 +141,7 @@ pub fn parse_members(text: &str) -> Result<(MembershipTable, bool), Error> {
     let mut limited = BTreeSet::new();
     let mut members = MembershipTable::default();
     for statement in &file.statements {
-        match PKeyBase::new(statement.number) {
+        match RequestedPKey::new(statement.number) {
             Some(key) => {
                 for (guid, kind) in &statement.members {
                     members.set(key, *guid, *kind);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Membership, MembershipTable, Ownership, PKeyBase, PartitionBatch, RateLimits};
+use crate::{Membership, MembershipTable, Ownership, PartitionBatch, RateLimits, RequestedPKey};
 use ferroband_model::Guid;
 use std::sync::atomic::AtomicUsize;
 
@@ -60,8 +60,8 @@ struct LoopFixture {
     _health: watch::Receiver<SubnetManagerHealth>,
 }
 
-fn member() -> (PKeyBase, Guid) {
-    (PKeyBase::new(5).unwrap(), Guid::new(1))
+fn member() -> (RequestedPKey, Guid) {
+    (RequestedPKey::new(5).unwrap(), Guid::new(1))
 }
 
 fn start(manager: &Arc<ScriptedManager>, period: Duration) -> LoopFixture {

@@ -7,8 +7,8 @@ const PER_PARTITION: RateLimits =
 const WHOLE_TABLE: RateLimits =
     RateLimits { window: Duration::ZERO, interval: Duration::ZERO, max_in_flight: 1 };
 
-fn key(number: u16) -> PKeyBase {
-    PKeyBase::new(number).unwrap()
+fn key(number: u16) -> RequestedPKey {
+    RequestedPKey::new(number).unwrap()
 }
 
 fn table(members: &[(u16, u64)]) -> MembershipTable {

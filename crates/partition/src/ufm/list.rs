@@ -5,7 +5,7 @@
 //! ```
 
 use super::{Ufm, response};
-use crate::{Error, FabricReport, PKeyBase};
+use crate::{Error, FabricReport, RequestedPKey};
 use ferroband_model::PKey;
 use futures::stream::{self, StreamExt};
 use http::Method;
@@ -90,7 +90,7 @@ impl Ufm {
         }
         let mut fabric = response::parse_partitions(&partitions);
         for (name, error) in failures {
-            fabric.unread.extend(name.parse::<PKey>().ok().and_then(|key| PKeyBase::new(key.base())));
+            fabric.unread.extend(name.parse::<PKey>().ok().and_then(|key| RequestedPKey::new(key.base())));
             fabric.warnings.push(format!("cannot read partition {name}: {error}"));
         }
         Ok(fabric)

@@ -3,8 +3,8 @@
 use super::UfmClientSettings;
 use super::client::UfmClient;
 use crate::{
-    Error, FabricReport, Membership, MembershipTable, PKeyBase, PartitionBatch, PartitionChange, RateLimits,
-    SettingError, SubnetManager,
+    Error, FabricReport, Membership, MembershipTable, PartitionBatch, PartitionChange, RateLimits,
+    RequestedPKey, SettingError, SubnetManager,
 };
 use ferroband_model::Guid;
 use futures::future::BoxFuture;
@@ -50,7 +50,7 @@ impl Ufm {
 
     async fn change(
         &self,
-        key: PKeyBase,
+        key: RequestedPKey,
         change: &PartitionChange,
         desired: &MembershipTable,
     ) -> Result<(), Error> {
@@ -75,7 +75,7 @@ impl Ufm {
 
     async fn add(
         &self,
-        key: PKeyBase,
+        key: RequestedPKey,
         guids: &[Guid],
         membership: Membership,
         index0: bool,
@@ -101,7 +101,7 @@ impl Ufm {
         if response.is_success() { Ok(()) } else { Err(self.client.rejected(&request, &response)) }
     }
 
-    async fn create(&self, key: PKeyBase) -> Result<(), Error> {
+    async fn create(&self, key: RequestedPKey) -> Result<(), Error> {
         // Members are added with their own `index0`.
         let body = json!({"pkey": format_pkey(key), "index0": false, "ip_over_ib": true});
         let response = self.client.request(Method::POST, "/resources/pkeys/add", Some(body)).await?;
@@ -112,7 +112,7 @@ impl Ufm {
         Err(self.client.rejected(&format!("POST /resources/pkeys/add {}", format_pkey(key)), &response))
     }
 
-    async fn remove(&self, key: PKeyBase, guids: &[Guid]) -> Result<(), Error> {
+    async fn remove(&self, key: RequestedPKey, guids: &[Guid]) -> Result<(), Error> {
         let guid_list: Vec<String> = guids.iter().map(|guid| format_guid(*guid)).collect();
         let path = format!("/resources/pkeys/{}/guids/{}", format_pkey(key), guid_list.join(","));
         let response = self.client.request(Method::DELETE, &path, None).await?;
@@ -138,7 +138,7 @@ impl Ufm {
 
     /// Checks after a failed removal whether none of the GUIDs is a member. UFM deletes a partition with its
     /// last member, so a repeated removal fails with "not found".
-    async fn are_removed(&self, key: PKeyBase, guids: &[Guid], status: u16) -> Result<bool, Error> {
+    async fn are_removed(&self, key: RequestedPKey, guids: &[Guid], status: u16) -> Result<bool, Error> {
         if status != 404 && status != 400 {
             return Ok(false);
         }
@@ -180,7 +180,7 @@ impl SubnetManager for Ufm {
 }
 
 /// Formats a P_Key as ib-kubernetes does, for example `0x00FF`.
-fn format_pkey(key: PKeyBase) -> String {
+fn format_pkey(key: RequestedPKey) -> String {
     format!("0x{:04X}", key.number())
 }
 

@@ -1,6 +1,6 @@
 //! Parsing of UFM responses.
 
-use crate::{FabricReport, Membership, MembershipTable, PKeyBase, parse_guid};
+use crate::{FabricReport, Membership, MembershipTable, RequestedPKey, parse_guid};
 use ferroband_model::PKey;
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
             fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
             continue;
         }
-        let Some(key) = number.ok().and_then(PKeyBase::new) else {
+        let Some(key) = number.ok().and_then(RequestedPKey::new) else {
             fabric.warnings.push(format!("UFM lists a partition with an invalid P_Key: {text:?}"));
             continue;
         };
@@ -78,7 +78,7 @@ mod tests {
             "zz": {},
         })));
         assert_eq!(fabric.open, Some(true));
-        let key = PKeyBase::new(5).unwrap();
+        let key = RequestedPKey::new(5).unwrap();
         let members: Vec<_> = fabric.members.members(key).map(|(guid, m)| (guid.value() & 0xff, m)).collect();
         assert_eq!(members, [(0xab, Membership::Full), (0xac, Membership::Limited)]);
         assert_eq!(fabric.warnings.len(), 2);

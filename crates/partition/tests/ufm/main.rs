@@ -10,7 +10,7 @@ mod tls;
 
 use ferroband_model::Guid;
 use ferroband_partition::{
-    Membership, MembershipTable, Ownership, PKeyBase, PartitionSettings, ReconcilerHandle, SmPlugin,
+    Membership, MembershipTable, Ownership, PartitionSettings, ReconcilerHandle, RequestedPKey, SmPlugin,
     SubnetManager, SubnetManagerHealth, run_reconciler, ufm::Ufm,
 };
 use ferroband_testbed::ufm::UfmSimulator;
@@ -66,8 +66,8 @@ impl UfmReconcilerFixture {
 /// First GUID used by the tests.
 const POOL: u64 = 0x0200_0000_0000_0000;
 
-fn key(number: u16) -> PKeyBase {
-    PKeyBase::new(number).unwrap()
+fn key(number: u16) -> RequestedPKey {
+    RequestedPKey::new(number).unwrap()
 }
 
 fn settings(variables: &BTreeMap<String, String>) -> ferroband_partition::ufm::UfmClientSettings {

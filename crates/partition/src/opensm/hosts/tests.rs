@@ -1,6 +1,6 @@
 use super::*;
 use crate::opensm::OpensmHostStatus;
-use crate::{Membership, PKeyBase};
+use crate::{Membership, RequestedPKey};
 use ferroband_model::Guid;
 
 /// A host whose partitions file is a string in memory.
@@ -74,7 +74,8 @@ impl OpensmHost for MemoryHost {
 }
 
 fn table(numbers: &[u16]) -> Arc<MembershipTable> {
-    let member = |number: &u16| (PKeyBase::new(*number).unwrap(), Guid::new(0x0200_0001), Membership::Full);
+    let member =
+        |number: &u16| (RequestedPKey::new(*number).unwrap(), Guid::new(0x0200_0001), Membership::Full);
     Arc::new(numbers.iter().map(member).collect())
 }
 

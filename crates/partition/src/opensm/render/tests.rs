@@ -4,7 +4,10 @@ use ferroband_model::Guid;
 use proptest::prelude::*;
 
 fn table(members: &[(u16, u64, Membership)]) -> MembershipTable {
-    members.iter().map(|(key, guid, kind)| (PKeyBase::new(*key).unwrap(), Guid::new(*guid), *kind)).collect()
+    members
+        .iter()
+        .map(|(key, guid, kind)| (RequestedPKey::new(*key).unwrap(), Guid::new(*guid), *kind))
+        .collect()
 }
 
 // Case: partitions 39, partitions 69

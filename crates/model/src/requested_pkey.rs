@@ -11,11 +11,11 @@ use std::str::FromStr;
 /// 0 is not a valid partition (IBTA volume 1, 10.9.1.1), and opensm replaces it by a number of its own. 0x7fff is the
 /// default partition, which belongs to the subnet manager.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PKeyBase(u16);
+pub struct RequestedPKey(u16);
 
 /// A P_Key that users may not assign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("P_Key {text:?} {problem}; expected {}", PKeyBase::EXPECTED)]
+#[error("P_Key {text:?} {problem}; expected {}", RequestedPKey::EXPECTED)]
 pub struct InvalidPKey {
     /// The P_Key as the user wrote it.
     pub text: String,
@@ -23,7 +23,7 @@ pub struct InvalidPKey {
     pub problem: &'static str,
 }
 
-impl PKeyBase {
+impl RequestedPKey {
     /// The P_Keys that users may assign, for messages.
     pub const EXPECTED: &str =
         "0x0001 to 0x7ffe (1 to 32766), or 0x8001 to 0xfffe (32769 to 65534) with the full-member bit";
@@ -66,7 +66,7 @@ impl PKeyBase {
     }
 }
 
-impl FromStr for PKeyBase {
+impl FromStr for RequestedPKey {
     type Err = InvalidPKey;
 
     /// Accepts `0x3e8` and the equivalent `1000`. Both forms may include the full-member bit, as in the kernel's
@@ -95,25 +95,25 @@ impl FromStr for PKeyBase {
     }
 }
 
-impl fmt::Display for PKeyBase {
+impl fmt::Display for RequestedPKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#06x}", self.0)
     }
 }
 
-impl fmt::Debug for PKeyBase {
+impl fmt::Debug for RequestedPKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
 }
 
-impl Serialize for PKeyBase {
+impl Serialize for RequestedPKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for PKeyBase {
+impl<'de> Deserialize<'de> for RequestedPKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         match Self::from_value(&value).map_err(serde::de::Error::custom)? {
@@ -127,21 +127,21 @@ impl<'de> Deserialize<'de> for PKeyBase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PKeyRange {
     /// First P_Key, inclusive.
-    pub first: PKeyBase,
+    pub first: RequestedPKey,
     /// Last P_Key, inclusive.
-    pub last: PKeyBase,
+    pub last: RequestedPKey,
 }
 
 impl PKeyRange {
     /// Whether the range contains the P_Key.
-    pub fn contains(self, key: PKeyBase) -> bool {
+    pub fn contains(self, key: RequestedPKey) -> bool {
         (self.first..=self.last).contains(&key)
     }
 }
 
 impl Default for PKeyRange {
     fn default() -> Self {
-        Self { first: PKeyBase::FIRST, last: PKeyBase::LAST }
+        Self { first: RequestedPKey::FIRST, last: RequestedPKey::LAST }
     }
 }
 
@@ -182,10 +182,10 @@ mod tests {
             json!(33768),
             json!("33768"),
         ] {
-            assert_eq!(PKeyBase::from_value(&value).unwrap().unwrap().to_string(), "0x03e8", "{value}");
+            assert_eq!(RequestedPKey::from_value(&value).unwrap().unwrap().to_string(), "0x03e8", "{value}");
         }
-        assert_eq!(PKeyBase::from_value(&json!("")), Ok(None));
-        assert_eq!(PKeyBase::from_value(&Value::Null), Ok(None));
+        assert_eq!(RequestedPKey::from_value(&json!("")), Ok(None));
+        assert_eq!(RequestedPKey::from_value(&Value::Null), Ok(None));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             json!("+5"),
             json!("99999999999999999999"),
         ] {
-            let error = PKeyBase::from_value(&value).expect_err(&value.to_string());
+            let error = RequestedPKey::from_value(&value).expect_err(&value.to_string());
             assert!(error.to_string().contains("0x0001 to 0x7ffe"), "{error}");
         }
     }
@@ -227,7 +227,7 @@ mod tests {
             (["", "0x", "1e3"], "is not a number"),
         ] {
             for text in texts {
-                let error = text.parse::<PKeyBase>().expect_err(text);
+                let error = text.parse::<RequestedPKey>().expect_err(text);
                 assert_eq!((error.text.as_str(), error.problem), (text, problem));
             }
         }
@@ -236,17 +236,17 @@ mod tests {
     #[test]
     fn only_assignable_numbers_are_a_base() {
         for number in [0, 0x7fff, 0x8000, 0x8001, 0xffff] {
-            assert_eq!(PKeyBase::new(number), None, "{number:#x}");
+            assert_eq!(RequestedPKey::new(number), None, "{number:#x}");
         }
         for number in [1, 0x3e8, 0x7ffe] {
-            assert_eq!(PKeyBase::new(number).map(PKeyBase::number), Some(number));
+            assert_eq!(RequestedPKey::new(number).map(RequestedPKey::number), Some(number));
         }
     }
 
     #[test]
     fn full_member_bit_is_not_part_of_the_base() {
         for (text, number) in [("0x8001", 1), ("0xfffe", 0x7ffe), ("0x0001", 1), ("0x7ffe", 0x7ffe)] {
-            let key: PKeyBase = text.parse().unwrap();
+            let key: RequestedPKey = text.parse().unwrap();
             assert_eq!(key.number(), number, "{text}");
             assert_eq!((key.full().value(), key.limited().value()), (number | 0x8000, number), "{text}");
         }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn table_entries_have_the_membership_bit() {
-        let key: PKeyBase = "0x3e8".parse().unwrap();
+        let key: RequestedPKey = "0x3e8".parse().unwrap();
         assert_eq!((key.full().value(), key.limited().value()), (0x83e8, 0x03e8));
     }
 }
