@@ -4,7 +4,7 @@
 
 use ferroband_api::annotation::RESOURCE_NAME;
 use ferroband_api::cncf::{NetworkAttachmentDefinition, NetworkConfig};
-use ferroband_api::ferroband::AddressBlockEntry;
+use ferroband_api::ferroband::{AddressBlockEntry, FabricName, PartitionMode, PartitionSpec};
 use ferroband_api::spiderpool::{CoordinatorSpec, IbSriovSection, SpiderMultusConfigSpec};
 use ferroband_api::sriov::{NicSelector, SriovNetworkNodePolicySpec};
 use serde::de::DeserializeOwned;
@@ -119,4 +119,16 @@ fn ordinal_of_an_address_is_written_unless_it_is_0() {
     assert_eq!(serde_json::to_value(&entry).unwrap()["ordinal"], 2);
     let first = serde_json::to_value(AddressBlockEntry::default()).unwrap();
     assert_eq!(first.get("ordinal"), None);
+}
+
+#[test]
+fn partition_without_a_mode_is_enforced() {
+    let spec: PartitionSpec = read(json!({"pkey": "0x3e8", "namespaces": ["red"]}));
+    assert_eq!((spec.mode, spec.fabric), (PartitionMode::Enforce, FabricName::Default));
+    let Err(error) = serde_json::from_value::<PartitionSpec>(json!({
+        "pkey": "0x3e8", "namespaces": [], "fabric": "second",
+    })) else {
+        panic!("only one fabric is supported")
+    };
+    assert!(error.to_string().contains("default"), "{error}");
 }

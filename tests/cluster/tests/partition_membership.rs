@@ -109,7 +109,8 @@ fn forged_annotations_grant_no_membership() {
     objects.apply(
         &json!({
             "apiVersion": "ferroband.io/v1alpha1", "kind": "Partition", "metadata": {"name": "red"},
-            "spec": {"pkey": "0x3e8", "namespaces": ["default"], "mode": "enforce"},
+            // Without `mode`, a Partition is enforced.
+            "spec": {"pkey": "0x3e8", "namespaces": ["default"]},
         })
         .to_string(),
     );

@@ -44,7 +44,8 @@ pub struct PartitionSpec {
     /// Namespaces whose pods may join the partition; `*` allows all.
     #[schemars(length(max = 4096))]
     pub namespaces: Vec<String>,
-    /// How pods of other namespaces are handled: `warn` allows them with a warning event, `enforce` rejects them.
+    /// How pods of other namespaces are handled: `enforce`, the default, rejects them; `warn` allows them with a warning
+    /// event.
     #[serde(default)]
     pub mode: PartitionMode,
     /// Whether `enforce` also removes pods that are members already when the Partition is created or changed. Without
@@ -58,9 +59,9 @@ pub struct PartitionSpec {
 #[serde(rename_all = "camelCase")]
 pub enum PartitionMode {
     /// The pod is allowed, with a warning event.
-    #[default]
     Warn,
     /// The pod is rejected.
+    #[default]
     Enforce,
 }
 
