@@ -48,4 +48,4 @@ pub use pod_values::{
 };
 pub use rdma::RdmaConfig;
 pub use version::CniVersion;
-pub use wrapper::{WrapperConfig, cluster_network, wrapped_networks};
+pub use wrapper::WrapperConfig;

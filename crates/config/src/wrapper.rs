@@ -29,8 +29,10 @@ pub struct WrapperConfig {
 }
 
 impl WrapperConfig {
-    /// Parse a configuration.
-    pub fn parse(config: &Map<String, Value>) -> Result<Self, ConfigError> {
+    /// Parse a configuration. One that is not an object has no settings.
+    pub fn parse(config: &Value) -> Result<Self, ConfigError> {
+        let none = Map::new();
+        let config = config.as_object().unwrap_or(&none);
         let fields = ConfigFields(config);
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let texts = |key: &str| -> Result<Option<Vec<String>>, ConfigError> {
@@ -40,7 +42,7 @@ impl WrapperConfig {
         let namespace_isolation = fields.flag("namespaceIsolation")?;
         Ok(Self {
             delegates: wrapped_networks(config).cloned().collect(),
-            cluster_network: owned(cluster_network(config)),
+            cluster_network: owned(fields.get("clusterNetwork").and_then(Value::as_str)),
             multus_namespace: owned(fields.non_empty("multusNamespace")?),
             namespace_isolation,
             global_namespaces: match namespace_isolation {
@@ -55,14 +57,9 @@ impl WrapperConfig {
 }
 
 /// The networks that a configuration wraps (`delegates`). DEL and GC must not fail, so invalid ones are ignored.
-pub fn wrapped_networks(config: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
+pub(crate) fn wrapped_networks(config: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
     let delegates = ConfigFields(config).list("delegates").ok().flatten().into_iter().flatten();
     delegates.filter_map(Value::as_object)
-}
-
-/// The network that replaces the default network in all pods, if there is one.
-pub fn cluster_network(config: &Map<String, Value>) -> Option<&str> {
-    ConfigFields(config).get("clusterNetwork").and_then(Value::as_str)
 }
 
 /// The readiness indicator file of the default network, if there is one.

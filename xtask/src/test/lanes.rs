@@ -78,13 +78,9 @@ pub fn run(
 ) -> Result<()> {
     let queue = &ProgramQueue(Mutex::new(programs));
     let lanes: Vec<_> = thread::scope(|scope| {
-        let start = |lab: &Option<_>| {
-            let lab = *lab;
-            scope.spawn(move || run_lane(queue, lab, options))
-        };
-        let running: Vec<_> = lanes.iter().map(start).collect();
-        let join = |lane: thread::ScopedJoinHandle<'_, _>| lane.join();
-        running.into_iter().map(|lane| join(lane).unwrap_or_else(|_| bail!("a lane panicked"))).collect()
+        let running: Vec<_> =
+            lanes.iter().map(|lab| scope.spawn(move || run_lane(queue, *lab, options))).collect();
+        running.into_iter().map(|lane| lane.join().unwrap_or_else(|_| bail!("a lane panicked"))).collect()
     });
     for (name, output) in lanes.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
         let counted = tally.add_libtest_output(&output.text);

@@ -23,10 +23,9 @@
 #![warn(missing_docs)]
 
 use crate::ipc::plan::{AssignedAddresses, Plan};
-use ferroband_config::{cluster_network, runtime_config, wrapped_networks};
 use ferroband_model::{Fault, Guid, PciAddress, PodRef};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Parameters of a CNI call, as received from the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,23 +41,6 @@ pub struct CniCall {
     /// Addresses that `IP` in `CNI_ARGS` requests for the interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ips: Vec<String>,
-}
-
-impl CniCall {
-    /// The network that replaces the default network in all pods, if the configuration names one.
-    pub fn cluster_network(&self) -> Option<&str> {
-        cluster_network(self.config.as_object()?)
-    }
-
-    /// The copy of the default network in the configuration.
-    pub fn wrapped_network(&self) -> Option<&Map<String, Value>> {
-        wrapped_networks(self.config.as_object()?).next()
-    }
-
-    /// Values that the runtime passes to plugins with the capability.
-    pub fn runtime_config(&self) -> Option<&Map<String, Value>> {
-        runtime_config(self.config.as_object()?)?.as_object()
-    }
 }
 
 /// A request from the CNI process to the node daemon.

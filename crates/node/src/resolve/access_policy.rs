@@ -3,7 +3,6 @@
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
 use ferroband_config::{PlainPods, WrapperConfig};
 use ferroband_model::{Fault, FaultCode};
-use serde_json::{Map, Value};
 
 /// Where networks are looked up, and which pods may use them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,18 +52,16 @@ impl NetworkAccessPolicy {
     /// Returns the policy with the Multus settings of a call's CNI configuration applied, so that a node that
     /// was migrated from Multus keeps its isolation. The configuration can enable isolation but not disable
     /// it.
-    pub fn with_config(&self, config: &Value) -> Result<Self, Fault> {
-        let none = Map::new();
-        let config = WrapperConfig::parse(config.as_object().unwrap_or(&none)).map_err(|e| e.fault())?;
+    pub fn with_config(&self, config: &WrapperConfig) -> Self {
         let mut policy = self.clone();
-        policy.namespace = config.multus_namespace.unwrap_or(policy.namespace);
+        policy.namespace = config.multus_namespace.clone().unwrap_or(policy.namespace);
         if config.namespace_isolation && policy.isolation.is_none() {
             let global = split_list(&config.global_namespaces);
             policy.isolation = Some(global.unwrap_or_else(default_global_namespaces));
         }
-        policy.default_networks = config.default_networks.unwrap_or(policy.default_networks);
-        policy.system_namespaces = config.system_namespaces.unwrap_or(policy.system_namespaces);
-        Ok(policy)
+        policy.default_networks = config.default_networks.clone().unwrap_or(policy.default_networks);
+        policy.system_namespaces = config.system_namespaces.clone().unwrap_or(policy.system_namespaces);
+        policy
     }
 
     /// Returns which pods get the cluster's default network only. The CNI plugin attaches them without the daemon.
@@ -122,7 +119,7 @@ fn default_global_namespaces() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn policy(isolated: bool, global: &[&str], networks: &[&str]) -> NetworkAccessPolicy {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
@@ -161,7 +158,8 @@ mod tests {
     fn multus_configuration_is_applied_and_cannot_disable_isolation() {
         let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
             "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
-        let policy = NetworkAccessPolicy::default().with_config(&config).unwrap();
+        let parse = |config: &Value| WrapperConfig::parse(config).map_err(|e| e.fault());
+        let policy = NetworkAccessPolicy::default().with_config(&parse(&config).unwrap());
         let expected = NetworkAccessPolicy {
             namespace: "m".into(),
             isolation: Some(vec!["b".into(), "c".into()]),
@@ -171,11 +169,11 @@ mod tests {
         assert_eq!(policy, expected);
         for config in [json!({}), json!({"namespaceIsolation": false, "globalNamespaces": "x"}), Value::Null]
         {
-            assert_eq!(policy.with_config(&config).unwrap(), policy, "{config}");
+            assert_eq!(policy.with_config(&parse(&config).unwrap()), policy, "{config}");
         }
         let wider = json!({"namespaceIsolation": true, "globalNamespaces": "everything"});
-        assert_eq!(policy.with_config(&wider).unwrap().isolation, policy.isolation);
-        let fault = policy.with_config(&json!({"namespaceIsolation": 7})).unwrap_err();
+        assert_eq!(policy.with_config(&parse(&wider).unwrap()).isolation, policy.isolation);
+        let fault = parse(&json!({"namespaceIsolation": 7})).unwrap_err();
         assert_eq!(fault.code, FaultCode::InvalidConfig);
     }
 

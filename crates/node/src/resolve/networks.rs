@@ -11,8 +11,7 @@ use ferroband_api::{
     annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
-use ferroband_attach::message::CniCall;
-use ferroband_config::plugin_name;
+use ferroband_config::{WrapperConfig, plugin_name};
 use ferroband_model::{Fault, FaultCode};
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -43,7 +42,7 @@ impl PodResolver {
         &self,
         requested: RequestedNetworks,
         policy: &NetworkAccessPolicy,
-        call: &CniCall,
+        config: &WrapperConfig,
     ) -> Result<(DefaultNetworkChoice, Vec<ResolvedNetwork>), Fault> {
         let RequestedNetworks { default, cluster_wide, networks } = requested;
         let resolve = |selection: NetworkSelection| async move {
@@ -51,10 +50,10 @@ impl PodResolver {
             network.ok_or_else(|| no_network_fault(&selection))
         };
         let networks = try_join_all(cluster_wide.into_iter().chain(networks).map(resolve)).await?;
-        let default = match (default, call.cluster_network()) {
+        let default = match (default, config.cluster_network.as_deref()) {
             (Some(selection), _) => DefaultNetworkChoice::Resolved(Box::new(resolve(selection).await?)),
             (None, Some(name)) if !name.is_empty() => self.find_cluster_network(name, policy).await?,
-            (None, _) => DefaultNetworkChoice::Wrapped(self.find_wrapped_network(call)?),
+            (None, _) => DefaultNetworkChoice::Wrapped(self.find_wrapped_network(config)?),
         };
         Ok((default, networks))
     }
@@ -96,9 +95,9 @@ impl PodResolver {
 
     /// Returns the cluster's default network from its file or, if that fails, from the copy in the CNI
     /// configuration of the call.
-    fn find_wrapped_network(&self, call: &CniCall) -> Result<DefaultNetwork, Fault> {
+    fn find_wrapped_network(&self, config: &WrapperConfig) -> Result<DefaultNetwork, Fault> {
         find_default_network(&self.net_d).or_else(|fault| {
-            let delegate = call.wrapped_network().cloned().ok_or_else(|| fault.clone())?;
+            let delegate = config.delegates.first().cloned().ok_or_else(|| fault.clone())?;
             let delegate = Value::Object(delegate).to_string();
             let network = NetworkConfig::parse("default network", &delegate, "default");
             Ok(DefaultNetwork { file: self.net_d.clone(), network: network.map_err(|_| fault)? })

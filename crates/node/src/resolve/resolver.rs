@@ -14,6 +14,7 @@ use crate::{
 };
 use ferroband_address::spiderpool::SpiderpoolConfig;
 use ferroband_attach::message::CniCall;
+use ferroband_config::{WrapperConfig, runtime_config};
 use ferroband_kernel::Root;
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Map, Value};
@@ -86,10 +87,11 @@ pub struct ResolvedInterface {
 impl PodResolver {
     /// Resolves the call of an ADD.
     pub async fn resolve_add(&self, call: &CniCall) -> Result<ResolvedAdd, Fault> {
-        let policy = self.policy.with_config(&call.config)?;
+        let config = WrapperConfig::parse(&call.config).map_err(|e| e.fault())?;
+        let policy = self.policy.with_config(&config);
         let (pod, facts) = self.find_pod(call).await?;
         let requested = requested_networks(&facts, &pod.namespace, &policy)?;
-        let (default, networks) = self.resolve_networks(requested, &policy, call).await?;
+        let (default, networks) = self.resolve_networks(requested, &policy, &config).await?;
         let defined = || default.resolved().into_iter().chain(&networks);
         // The kubelet is queried only if a network uses devices.
         let devices = match defined().any(|network| network.resource.is_some()) {
@@ -99,11 +101,11 @@ impl PodResolver {
         let plugins = || defined().flat_map(|network| &network.config.plugins);
         let uses_pools = plugins().any(SpiderpoolConfig::applies_to);
         let pod = self.resolve_pod(pod, facts, call, &policy, uses_pools).await?;
-        let runtime_config = call.runtime_config().cloned();
+        let runtime_config = call.config.as_object().and_then(runtime_config).and_then(Value::as_object);
         Ok(ResolvedAdd {
             pod,
             ifname: call.ifname.clone(),
-            runtime_config: runtime_config.unwrap_or_default(),
+            runtime_config: runtime_config.cloned().unwrap_or_default(),
             default,
             networks,
             devices,
@@ -112,7 +114,8 @@ impl PodResolver {
 
     /// Resolves the call of a foreign plugin that uses Ferroband as its IPAM plugin.
     pub async fn resolve_interface(&self, call: &CniCall) -> Result<ResolvedInterface, Fault> {
-        let policy = self.policy.with_config(&call.config)?;
+        let wrapper = WrapperConfig::parse(&call.config).map_err(|e| e.fault())?;
+        let policy = self.policy.with_config(&wrapper);
         let (pod, facts) = self.find_pod(call).await?;
         let interface = find_interface(&requested_networks(&facts, &pod.namespace, &policy)?, &call.ifname);
         let config = call.config.as_object().cloned().unwrap_or_default();
