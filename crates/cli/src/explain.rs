@@ -25,7 +25,7 @@ pub struct ExplainCommand {
 impl ExplainCommand {
     pub fn run(self) -> anyhow::Result<()> {
         let codes = match &self.code {
-            None => FaultCode::all(),
+            None => FaultCode::ALL.to_vec(),
             Some(query) => find_codes(query)?,
         };
         let described: Vec<Value> = codes.iter().copied().map(to_json).collect();
@@ -42,7 +42,7 @@ fn find_codes(query: &str) -> anyhow::Result<Vec<FaultCode>> {
     let word = query.trim_matches(['[', ']']);
     let number: Option<u32> = word.parse().ok();
     let fits = |code: &FaultCode| code.reason().eq_ignore_ascii_case(word) || number == Some(code.cni_code());
-    let codes: Vec<_> = FaultCode::all().into_iter().filter(fits).collect();
+    let codes: Vec<_> = FaultCode::ALL.into_iter().filter(fits).collect();
     if codes.is_empty() {
         bail!("unknown error code `{query}`; run `ferroband explain` to list all codes");
     }

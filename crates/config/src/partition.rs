@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// The P_Key, if one is requested. The default partition cannot be requested: it belongs to the subnet manager.
 pub(crate) fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<RequestedPKey>, InvalidPKey> {
-    RequestedPKey::from_value(fields.get("pkey").unwrap_or(&Value::Null))
+    fields.get("pkey").map_or(Ok(None), RequestedPKey::from_value)
 }
 
 /// The P_Key as the configuration spells it; `None` if it is absent or a number.

@@ -1,56 +1,42 @@
 //! Plugin type, selected by argv[0].
 
 use crate::{ConfigError, ConfigFields};
+use ferroband_model::named_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fmt;
 use std::path::Path;
 
-/// One of the CNI plugins that the `ferroband-cni` binary implements. The name in argv[0] selects it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginType {
-    /// The meta plugin: attaches the default network and all networks of the pod's annotation.
-    Ferroband,
-    /// Creates one IPoIB interface. Called by another meta plugin or by a runtime.
-    Ipoib,
-    /// Attaches one virtual function. Called like `Ipoib`.
-    #[serde(rename = "ib-sriov")]
-    IbSriov,
-    /// Moves the RDMA device of an earlier plugin's interface into the pod. Called like `Ipoib`.
-    Rdma,
-    /// Sets up routes between the pod and its node. Called like `Ipoib`.
-    Coordinator,
-    /// Only assigns addresses (IPAM). Called by the plugin that creates the interface.
-    Whereabouts,
-    /// Only assigns addresses (IPAM), from SpiderIPPool objects. Called like `Whereabouts`.
-    Spiderpool,
+named_enum! {
+    /// One of the CNI plugins that the `ferroband-cni` binary implements. The name in argv[0] selects it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PluginType {
+        /// The meta plugin: attaches the default network and all networks of the pod's annotation.
+        Ferroband = "ferroband",
+        /// Creates one IPoIB interface. Called by another meta plugin or by a runtime.
+        Ipoib = "ipoib",
+        /// Attaches one virtual function. Called like `Ipoib`.
+        #[serde(rename = "ib-sriov")]
+        IbSriov = "ib-sriov",
+        /// Moves the RDMA device of an earlier plugin's interface into the pod. Called like `Ipoib`.
+        Rdma = "rdma",
+        /// Sets up routes between the pod and its node. Called like `Ipoib`.
+        Coordinator = "coordinator",
+        /// Only assigns addresses (IPAM). Called by the plugin that creates the interface.
+        Whereabouts = "whereabouts",
+        /// Only assigns addresses (IPAM), from SpiderIPPool objects. Called like `Whereabouts`.
+        Spiderpool = "spiderpool",
+    }
 }
 
 /// Other names of the meta plugin: the binary's own, and those of Multus.
 const META_NAMES: [&str; 3] = ["ferroband-cni", "multus", "multus-shim"];
 
 impl PluginType {
-    /// All plugin types.
-    pub const ALL: [Self; 7] = [
-        Self::Ferroband,
-        Self::Ipoib,
-        Self::IbSriov,
-        Self::Rdma,
-        Self::Coordinator,
-        Self::Whereabouts,
-        Self::Spiderpool,
-    ];
-
     /// The plugin type for argv[0] `program`. Only the file name counts.
     pub fn from_program(program: &Path) -> Option<Self> {
         let name = program.file_name()?.to_str()?;
         if META_NAMES.contains(&name) { Some(Self::Ferroband) } else { Self::from_name(name) }
-    }
-
-    /// The plugin type whose name is exactly `name`; `None` for any other plugin.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|plugin_type| plugin_type.as_str() == name)
     }
 
     /// The plugin type of a configuration; `None` for any other plugin.
@@ -83,19 +69,6 @@ impl PluginType {
         matches!(self, Self::Rdma | Self::Coordinator)
     }
 
-    /// The plugin's name, also its `type` in a configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ferroband => "ferroband",
-            Self::Ipoib => "ipoib",
-            Self::IbSriov => "ib-sriov",
-            Self::Rdma => "rdma",
-            Self::Coordinator => "coordinator",
-            Self::Whereabouts => "whereabouts",
-            Self::Spiderpool => "spiderpool",
-        }
-    }
-
     /// One-line description for `--help`.
     pub const fn description(self) -> &'static str {
         match self {
@@ -109,12 +82,6 @@ impl PluginType {
             Self::Whereabouts => "Ferroband: cluster-wide addresses for pods",
             Self::Spiderpool => "Ferroband: addresses for pods from pools",
         }
-    }
-}
-
-impl fmt::Display for PluginType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,64 +1,40 @@
 //! Supported versions of the CNI specification.
 
-use std::fmt;
+use ferroband_model::named_enum;
 
-/// A version of the CNI specification. Newer versions compare greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CniVersion {
-    /// 0.1.0; also the default for a configuration without `cniVersion`.
-    V0_1_0,
-    /// 0.2.0: the last version with a single address per family.
-    V0_2_0,
-    /// 0.3.0: results list interfaces, and any number of addresses.
-    V0_3_0,
-    /// 0.3.1: plugin chains.
-    V0_3_1,
-    /// 0.4.0: CHECK, and `prevResult` on DEL.
-    V0_4_0,
-    /// 1.0.0: addresses in results have no `version` field any more.
-    V1_0_0,
-    /// 1.1.0: GC and STATUS.
-    V1_1_0,
+named_enum! {
+    /// A version of the CNI specification. Newer versions compare greater.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum CniVersion {
+        /// 0.1.0; also the default for a configuration without `cniVersion`.
+        V0_1_0 = "0.1.0",
+        /// 0.2.0: the last version with a single address per family.
+        V0_2_0 = "0.2.0",
+        /// 0.3.0: results list interfaces, and any number of addresses.
+        V0_3_0 = "0.3.0",
+        /// 0.3.1: plugin chains.
+        V0_3_1 = "0.3.1",
+        /// 0.4.0: CHECK, and `prevResult` on DEL.
+        V0_4_0 = "0.4.0",
+        /// 1.0.0: addresses in results have no `version` field any more.
+        V1_0_0 = "1.0.0",
+        /// 1.1.0: GC and STATUS.
+        V1_1_0 = "1.1.0",
+    }
 }
 
 impl CniVersion {
-    /// All versions, oldest first.
-    pub const ALL: [Self; 7] =
-        [Self::V0_1_0, Self::V0_2_0, Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
-
     /// The newest supported version.
     pub const NEWEST: Self = Self::V1_1_0;
 
     /// Parse a version. An empty text means 0.1.0.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::V0_1_0);
-        }
-        Self::ALL.into_iter().find(|version| version.as_str() == text)
-    }
-
-    /// The version as written in `cniVersion`, such as `1.1.0`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V0_1_0 => "0.1.0",
-            Self::V0_2_0 => "0.2.0",
-            Self::V0_3_0 => "0.3.0",
-            Self::V0_3_1 => "0.3.1",
-            Self::V0_4_0 => "0.4.0",
-            Self::V1_0_0 => "1.0.0",
-            Self::V1_1_0 => "1.1.0",
-        }
+        if text.is_empty() { Some(Self::V0_1_0) } else { Self::from_name(text) }
     }
 
     /// All versions, separated by commas.
     pub fn supported_list() -> String {
         Self::ALL.map(Self::as_str).join(", ")
-    }
-}
-
-impl fmt::Display for CniVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -23,11 +23,10 @@
 //!  HardwareWatch ── events: uevents and link events, or those of a simulation
 //! ```
 
-pub mod atomic_file;
-mod boot;
 mod error;
 pub mod ethtool;
 mod fault;
+pub mod files;
 pub mod firmware;
 mod hardware;
 mod host;
@@ -38,21 +37,19 @@ mod netns;
 mod netns_sysfs;
 pub mod probe;
 pub mod rdma;
-mod root;
 pub mod rtnetlink;
 pub mod sysfs;
 pub mod tap;
 pub mod uevent;
 pub mod watch;
 
-pub use boot::boot_id;
 pub use error::Error;
+pub use files::{Root, boot_id};
 pub use hardware::Hardware;
 pub use host::{Host, IpoibChild, IpoibMode, IpoibParent};
 pub use linux::LinuxHost;
 pub use netns::{Netns, NetnsId};
 pub use nix::errno::Errno;
 pub use rdma::{NetnsMode, RdmaDeviceInfo, RdmaSocket};
-pub use root::Root;
 pub use rtnetlink::{Link, RouteSocket};
 pub use watch::{HardwareEvent, HardwareWatch};

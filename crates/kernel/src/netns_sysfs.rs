@@ -3,7 +3,7 @@
 use crate::{Error, Netns, Root};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::sched::{CloneFlags, unshare};
 
 /// Calls `read` on a new thread that has its own mount namespace, in which the sysfs of `netns` is mounted. The
 /// mount disappears when the thread ends.
@@ -17,22 +17,17 @@ pub(crate) fn with_netns_sysfs(
     read: &mut (dyn FnMut(&Root) + Send),
 ) -> Result<(), Error> {
     let failed = |doing| move |errno: Errno| Error::Netns { doing, path: netns.path().to_owned(), errno };
-    let inside = || {
+    netns.run(|| {
         // The kernel removes the mount namespace when this thread ends.
         unshare(CloneFlags::CLONE_NEWNS).map_err(failed("create a mount namespace for"))?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
             .map_err(failed("make mounts private for"))?;
-        setns(netns.fd(), CloneFlags::CLONE_NEWNET).map_err(failed("enter"))?;
         let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         let mount_point = root.sys("");
         mount(Some("sysfs"), &mount_point, Some("sysfs"), flags, None::<&str>)
             .map_err(failed("mount sysfs of"))?;
         read(root);
         Ok(())
-    };
-    std::thread::scope(|scope| match scope.spawn(inside).join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
+    })?
 }

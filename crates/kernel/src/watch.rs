@@ -1,13 +1,14 @@
 //! A stream of hardware events from the kernel or a simulation.
 
-use crate::rtnetlink::{LinkEvent, LinkEventSocket};
-use crate::uevent::{SUBSYSTEMS, UeventItem, UeventSocket};
+use crate::netlink::{Listener, ListenerRead};
+use crate::rtnetlink::LinkEventSocket;
+use crate::uevent::{SUBSYSTEMS, UeventSocket};
 use crate::{Error, Link};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::VecDeque;
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// A hardware event. It does not contain the complete new state, but tells the receiver what to read again.
@@ -22,9 +23,9 @@ pub enum HardwareEvent {
         /// Path in sysfs, starting with `/devices`.
         path: String,
     },
-    /// The name, flags or carrier of an interface changed.
+    /// An interface was added, or its name, flags or carrier changed.
     LinkChanged(Box<Link>),
-    /// An interface was removed.
+    /// An interface was deleted or moved to another namespace.
     LinkRemoved(Box<Link>),
     /// Events were lost; read the complete state again.
     Lost,
@@ -36,8 +37,7 @@ pub trait EventSource: AsFd + Send {
     fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error>;
 }
 
-/// Events of all sources as one stream. The descriptor is readable when there may be events, so an async runtime
-/// can wait for it and then call [`HardwareWatch::poll`].
+/// Events of all sources as one stream.
 pub struct HardwareWatch {
     epoll: Epoll,
     sources: Vec<Box<dyn EventSource>>,
@@ -109,32 +109,18 @@ impl HardwareWatch {
     }
 }
 
-impl AsFd for HardwareWatch {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.0.as_fd()
-    }
-}
-
-impl EventSource for UeventSocket {
-    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
-        events.extend(Self::read(self)?.into_iter().map(|item| match item {
-            UeventItem::Event(event) => {
-                HardwareEvent::Device { action: event.action, subsystem: event.subsystem, path: event.path }
-            }
-            UeventItem::Lost => HardwareEvent::Lost,
-        }));
-        Ok(())
-    }
-}
-
-impl EventSource for LinkEventSocket {
-    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
-        events.extend(Self::read(self)?.into_iter().map(|event| match event {
-            LinkEvent::Changed(link) => HardwareEvent::LinkChanged(Box::new(link)),
-            LinkEvent::Removed(link) => HardwareEvent::LinkRemoved(Box::new(link)),
-            LinkEvent::Lost => HardwareEvent::Lost,
-        }));
-        Ok(())
+/// Reads all datagrams of `listener` without blocking and appends the events that they contain.
+pub(crate) fn read_listener<E: IntoIterator<Item = HardwareEvent>>(
+    listener: &mut Listener,
+    events: &mut VecDeque<HardwareEvent>,
+    decode: impl Fn(&[u8]) -> E,
+) -> Result<(), Error> {
+    loop {
+        match listener.next()? {
+            ListenerRead::Empty => return Ok(()),
+            ListenerRead::Lost => events.push_back(HardwareEvent::Lost),
+            ListenerRead::Datagram(datagram) => events.extend(decode(datagram)),
+        }
     }
 }
 

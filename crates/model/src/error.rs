@@ -9,9 +9,6 @@ pub enum MalformedValue {
         "{0:?} is not a GUID; expected eight bytes such as 00:11:22:33:44:55:66:77, or sixteen hexadecimal digits"
     )]
     Guid(String),
-    /// A GID that is not eight groups of four hexadecimal digits.
-    #[error("{0:?} is not a GID; expected eight groups of four hexadecimal digits")]
-    Gid(String),
     /// A P_Key that is not a number, exceeds 16 bits, or is one of the invalid values 0x0000 and 0x8000.
     #[error("{0:?} is not a P_Key; expected 0x0001 to 0x7fff, or 0x8001 to 0xffff with the full-member bit")]
     PKey(String),

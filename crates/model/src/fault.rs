@@ -1,7 +1,8 @@
 //! Errors as shown to users: CNI errors, pod events, status conditions and command output use the same form.
 
 mod explanation;
-mod variants;
+#[cfg(test)]
+mod tests;
 
 pub use explanation::Explanation;
 
@@ -43,101 +44,81 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Stable codes. Users may match on them, so they are never renamed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum FaultCode {
-    /// Environment variables of the CNI call are missing or malformed.
-    BadCall,
-    /// The network configuration is not JSON with the expected types.
-    Undecodable,
-    /// The network configuration is well-formed but invalid.
-    InvalidConfig,
-    /// The CNI version of the configuration is not supported, or too old for the command.
-    IncompatibleVersion,
-    /// A network annotation of the pod is invalid.
-    InvalidAnnotation,
-    /// A NetworkAttachmentDefinition that the pod requests does not exist.
-    NoNetworkFound,
-    /// The pod does not exist in the API server.
-    PodNotFound,
-    /// The pod was re-created under the same name; the sandbox belongs to the old pod.
-    PodReplaced,
-    /// The parent interface does not exist on this node.
-    NoParent,
-    /// The parent interface exists but is not an IPoIB interface.
-    NotIpoib,
-    /// The interface name is already used in the pod.
-    NameTaken,
-    /// The pod's network namespace cannot be used.
-    BadNamespace,
-    /// The range or pool has no free address.
-    PoolExhausted,
-    /// The address is, or may still be, in use by another pod.
-    AddressHeld,
-    /// Another host on the link uses the address.
-    AddressConflict,
-    /// The gateway does not respond.
-    GatewayUnreachable,
-    /// No address pool is configured, or none of the configured pools is eligible.
-    NoPool,
-    /// The kernel rejected a change.
-    KernelRefused,
-    /// A CNI plugin binary of the configuration is not installed.
-    NoPlugin,
-    /// Another CNI plugin failed.
-    PluginFailed,
-    /// The node daemon does not respond.
-    DaemonAway,
-    /// The API server does not respond, or rejects the call.
-    ApiUnavailable,
-    /// The journal could not be written or read.
-    Journal,
-    /// There is no default network to delegate to.
-    NoDefaultNetwork,
-    /// An InfiniBand port is not active, or has no valid P_Key yet.
-    PortNotReady,
-    /// The kernel has no RDMA support.
-    NoRdma,
-    /// A device is missing, or not in the expected namespace.
-    NoDevice,
-    /// A device is in use and cannot be changed now.
-    DeviceBusy,
+crate::named_enum! {
+    /// Stable codes. Users may match on them, so they are never renamed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[non_exhaustive]
+    pub enum FaultCode {
+        /// Environment variables of the CNI call are missing or malformed.
+        BadCall = "BadCall",
+        /// The network configuration is not JSON with the expected types.
+        Undecodable = "Undecodable",
+        /// The network configuration is well-formed but invalid.
+        InvalidConfig = "InvalidConfig",
+        /// The CNI version of the configuration is not supported, or too old for the command.
+        IncompatibleVersion = "IncompatibleVersion",
+        /// A network annotation of the pod is invalid.
+        InvalidAnnotation = "InvalidAnnotation",
+        /// A NetworkAttachmentDefinition that the pod requests does not exist.
+        NoNetworkFound = "NoNetworkFound",
+        /// The pod does not exist in the API server.
+        PodNotFound = "PodNotFound",
+        /// The pod was re-created under the same name; the sandbox belongs to the old pod.
+        PodReplaced = "PodReplaced",
+        /// The parent interface does not exist on this node.
+        NoParent = "NoParent",
+        /// The parent interface exists but is not an IPoIB interface.
+        NotIpoib = "NotIpoib",
+        /// The interface name is already used in the pod.
+        NameTaken = "NameTaken",
+        /// The pod's network namespace cannot be used.
+        BadNamespace = "BadNamespace",
+        /// The range or pool has no free address.
+        PoolExhausted = "PoolExhausted",
+        /// The address is, or may still be, in use by another pod.
+        AddressHeld = "AddressHeld",
+        /// Another host on the link uses the address.
+        AddressConflict = "AddressConflict",
+        /// The gateway does not respond.
+        GatewayUnreachable = "GatewayUnreachable",
+        /// No address pool is configured, or none of the configured pools is eligible.
+        NoPool = "NoPool",
+        /// The kernel rejected a change.
+        KernelRefused = "KernelRefused",
+        /// A CNI plugin binary of the configuration is not installed.
+        NoPlugin = "NoPlugin",
+        /// Another CNI plugin failed.
+        PluginFailed = "PluginFailed",
+        /// The node daemon does not respond.
+        DaemonAway = "DaemonAway",
+        /// The API server does not respond, or rejects the call.
+        ApiUnavailable = "ApiUnavailable",
+        /// The journal could not be written or read.
+        Journal = "Journal",
+        /// There is no default network to delegate to.
+        NoDefaultNetwork = "NoDefaultNetwork",
+        /// An InfiniBand port is not active, or has no valid P_Key yet.
+        PortNotReady = "PortNotReady",
+        /// The kernel has no RDMA support.
+        NoRdma = "NoRdma",
+        /// A device is missing, or not in the expected namespace.
+        NoDevice = "NoDevice",
+        /// A device is in use and cannot be changed now.
+        DeviceBusy = "DeviceBusy",
+    }
 }
 
 impl FaultCode {
     /// The name of the code. It is the reason of events and conditions, and is appended to error messages.
     pub fn reason(self) -> &'static str {
-        match self {
-            Self::BadCall => "BadCall",
-            Self::Undecodable => "Undecodable",
-            Self::InvalidConfig => "InvalidConfig",
-            Self::IncompatibleVersion => "IncompatibleVersion",
-            Self::InvalidAnnotation => "InvalidAnnotation",
-            Self::NoNetworkFound => "NoNetworkFound",
-            Self::PodNotFound => "PodNotFound",
-            Self::PodReplaced => "PodReplaced",
-            Self::NoParent => "NoParent",
-            Self::NotIpoib => "NotIpoib",
-            Self::NameTaken => "NameTaken",
-            Self::BadNamespace => "BadNamespace",
-            Self::PoolExhausted => "PoolExhausted",
-            Self::AddressHeld => "AddressHeld",
-            Self::AddressConflict => "AddressConflict",
-            Self::GatewayUnreachable => "GatewayUnreachable",
-            Self::NoPool => "NoPool",
-            Self::KernelRefused => "KernelRefused",
-            Self::NoPlugin => "NoPlugin",
-            Self::PluginFailed => "PluginFailed",
-            Self::DaemonAway => "DaemonAway",
-            Self::ApiUnavailable => "ApiUnavailable",
-            Self::Journal => "Journal",
-            Self::NoDefaultNetwork => "NoDefaultNetwork",
-            Self::PortNotReady => "PortNotReady",
-            Self::NoRdma => "NoRdma",
-            Self::NoDevice => "NoDevice",
-            Self::DeviceBusy => "DeviceBusy",
-        }
+        self.as_str()
+    }
+
+    /// Returns the last code in brackets in `text`. Programs that pass on an error of Ferroband, such as the kubelet,
+    /// put their own words around it.
+    pub fn find_in(text: &str) -> Option<Self> {
+        let words = text.rsplit('[').filter_map(|part| Some(part.split_once(']')?.0));
+        words.into_iter().find_map(Self::from_name)
     }
 
     /// CNI error code (specification 1.1.0, section "Error"); Ferroband's own codes start at 100.

@@ -1,6 +1,7 @@
 //! GUIDs: 64-bit identifiers of nodes, ports and virtual functions on the fabric.
 
 use crate::MalformedValue;
+use crate::macros::string_conversions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -70,19 +71,7 @@ impl FromStr for Guid {
     }
 }
 
-impl TryFrom<String> for Guid {
-    type Error = MalformedValue;
-
-    fn try_from(text: String) -> Result<Self, MalformedValue> {
-        text.parse()
-    }
-}
-
-impl From<Guid> for String {
-    fn from(guid: Guid) -> Self {
-        guid.to_string()
-    }
-}
+string_conversions!(Guid);
 
 #[cfg(test)]
 mod tests {

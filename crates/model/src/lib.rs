@@ -21,6 +21,7 @@ mod fnv;
 mod guid;
 mod link_layer;
 mod mac_prefix;
+mod macros;
 mod partition_request;
 mod pci;
 mod pkey;

@@ -2,31 +2,16 @@
 
 use crate::MalformedValue;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
-/// Link layer of a port, spelled as in sysfs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum LinkLayer {
-    /// InfiniBand: LIDs, a subnet manager, P_Keys.
-    InfiniBand,
-    /// Ethernet: RoCE or iWARP.
-    Ethernet,
-}
-
-impl LinkLayer {
-    /// The name that sysfs uses: `InfiniBand` or `Ethernet`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InfiniBand => "InfiniBand",
-            Self::Ethernet => "Ethernet",
-        }
-    }
-}
-
-impl fmt::Display for LinkLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+crate::named_enum! {
+    /// Link layer of a port, spelled as in sysfs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum LinkLayer {
+        /// InfiniBand: LIDs, a subnet manager, P_Keys.
+        InfiniBand = "InfiniBand",
+        /// Ethernet: RoCE or iWARP.
+        Ethernet = "Ethernet",
     }
 }
 
@@ -34,7 +19,7 @@ impl FromStr for LinkLayer {
     type Err = MalformedValue;
 
     fn from_str(text: &str) -> Result<Self, MalformedValue> {
-        [Self::InfiniBand, Self::Ethernet]
+        Self::ALL
             .into_iter()
             .find(|layer| layer.as_str().eq_ignore_ascii_case(text))
             .ok_or_else(|| MalformedValue::LinkLayer(text.to_owned()))

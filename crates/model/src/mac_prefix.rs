@@ -1,6 +1,7 @@
 //! MAC address prefixes of pods.
 
 use crate::MalformedValue;
+use crate::macros::string_conversions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -48,19 +49,7 @@ impl FromStr for MacPrefix {
     }
 }
 
-impl TryFrom<String> for MacPrefix {
-    type Error = MalformedValue;
-
-    fn try_from(text: String) -> Result<Self, MalformedValue> {
-        text.parse()
-    }
-}
-
-impl From<MacPrefix> for String {
-    fn from(prefix: MacPrefix) -> Self {
-        prefix.to_string()
-    }
-}
+string_conversions!(MacPrefix);
 
 #[cfg(test)]
 mod tests {

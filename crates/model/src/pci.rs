@@ -1,6 +1,7 @@
 //! PCI addresses: device identifiers that do not change when an interface is renamed, moved or rebound.
 
 use crate::MalformedValue;
+use crate::macros::string_conversions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -93,19 +94,7 @@ fn hex(digits: &str, length: std::ops::RangeInclusive<usize>) -> Option<u32> {
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
 }
 
-impl TryFrom<String> for PciAddress {
-    type Error = MalformedValue;
-
-    fn try_from(text: String) -> Result<Self, MalformedValue> {
-        text.parse()
-    }
-}
-
-impl From<PciAddress> for String {
-    fn from(address: PciAddress) -> Self {
-        address.to_string()
-    }
-}
+string_conversions!(PciAddress);
 
 #[cfg(test)]
 mod tests {

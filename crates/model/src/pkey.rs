@@ -37,12 +37,6 @@ impl PKey {
     pub const fn full(self) -> Self {
         Self(self.0 | FULL_MEMBER)
     }
-
-    /// Whether the membership bit is set. A full member can communicate with every member, a limited member only
-    /// with full members.
-    pub const fn is_full(self) -> bool {
-        self.0 & FULL_MEMBER != 0
-    }
 }
 
 impl fmt::Display for PKey {
@@ -121,9 +115,8 @@ mod tests {
     #[test]
     fn base_excludes_the_membership_bit() {
         let limited: PKey = "0x0005".parse().unwrap();
-        assert_eq!((limited.base(), limited.is_full()), (5, false));
-        assert_eq!(limited.full().value(), 0x8005);
-        assert_eq!((limited.full().base(), limited.full().is_full()), (5, true));
+        assert_eq!((limited.base(), limited.value()), (5, 5));
+        assert_eq!((limited.full().base(), limited.full().value()), (5, 0x8005));
         assert_eq!(limited.full().full(), limited.full(), "a full member stays a full member");
         assert_eq!(PKey::DEFAULT.base(), 0x7fff);
     }

@@ -1,6 +1,7 @@
 //! Extended resource names.
 
 use crate::MalformedValue;
+use crate::macros::string_conversions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -74,19 +75,7 @@ impl FromStr for ResourceName {
     }
 }
 
-impl TryFrom<String> for ResourceName {
-    type Error = MalformedValue;
-
-    fn try_from(text: String) -> Result<Self, MalformedValue> {
-        text.parse()
-    }
-}
-
-impl From<ResourceName> for String {
-    fn from(resource: ResourceName) -> Self {
-        resource.to_string()
-    }
-}
+string_conversions!(ResourceName);
 
 #[cfg(test)]
 mod tests {

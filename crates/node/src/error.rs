@@ -3,7 +3,11 @@
 pub use ferroband_daemon::error_chain;
 use ferroband_daemon::tasks::TaskEnded;
 use ferroband_model::{Fault, FaultCode};
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+use tokio::task::spawn_blocking;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,6 +67,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns a function that adds what was done to a file to its error.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+
+    /// Returns a function that adds what was done to an API object to its error.
+    pub(crate) fn api(action: &'static str, object: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Api { action, object: object.into(), source: Box::new(source) }
+    }
+
     /// Converts the error to the [`Fault`] that a CNI call returns.
     pub fn fault(&self) -> Fault {
         match self {
@@ -90,6 +104,14 @@ impl Error {
             ),
         }
     }
+}
+
+/// Runs `work` on a thread that may block. `task` names it in the error if it panics.
+pub(crate) async fn blocking<T: Send + 'static>(
+    task: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    spawn_blocking(work).await.map_err(|e| Error::Task { task, source: Some(Box::new(e)) })
 }
 
 impl From<TaskEnded> for Error {

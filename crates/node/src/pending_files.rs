@@ -4,7 +4,7 @@
 use crate::{Error, dir_watch::WatchedDir};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::{path::Path, time::Duration};
-use tokio::{task::spawn_blocking, time};
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 const RETRY_DELAY: Duration = Duration::from_secs(10);
@@ -41,9 +41,4 @@ where
         end = processing => end,
         () = stop.cancelled() => Ok(()),
     }
-}
-
-/// Accesses the files on a thread that may block.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    spawn_blocking(work).await.map_err(|e| Error::Task { task: "pending files", source: Some(Box::new(e)) })
 }

@@ -9,9 +9,9 @@ use ferroband_attach::{
     socket::Channel,
     socket_path,
 };
-use ferroband_kernel::Root;
+use ferroband_kernel::{Root, files::remove_file};
 use ferroband_model::{Fault, FaultCode};
-use std::{fs, io::ErrorKind, os::unix::net::UnixStream, path::PathBuf, time::Duration};
+use std::{os::unix::net::UnixStream, path::PathBuf, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -31,12 +31,7 @@ fn ready_file(root: &Root) -> PathBuf {
 
 /// Removes the ready file that an earlier daemon left. Must be called before the daemon serves anything.
 pub fn remove_ready_file(root: &Root) -> Result<(), Error> {
-    match fs::remove_file(ready_file(root)) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            Err(Error::File { action: "remove", path: ready_file(root), source })
-        }
-        _ => Ok(()),
-    }
+    remove_file(&ready_file(root)).map_err(Error::file("remove", &ready_file(root)))
 }
 
 /// Creates the ready file when all conditions hold and removes it when one no longer holds, until `stop` is
@@ -106,7 +101,12 @@ pub fn check(root: &Root) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs::create_dir_all, os::unix::net::UnixListener, thread, time::Duration};
+    use std::{
+        fs::{self, create_dir_all},
+        os::unix::net::UnixListener,
+        thread,
+        time::Duration,
+    };
 
     async fn wait_until(condition: impl Fn() -> bool) {
         for _ in 0..250 {

@@ -10,6 +10,7 @@ use crate::{
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
     discover::DiscoveryRoots,
+    error::blocking,
     evidence::{self, Evidence},
     hardware, install,
     kubelet::PodResourcesClient,
@@ -29,7 +30,7 @@ use crate::{
 use ferroband_attach::socket_path;
 use ferroband_daemon::{api_client, tasks::TaskSet};
 use std::{sync::Arc, time::Duration};
-use tokio::{runtime::Handle, sync::watch, task::spawn_blocking};
+use tokio::{runtime::Handle, sync::watch};
 use tracing::{info, warn};
 
 /// How long running CNI calls may continue after SIGTERM. The termination grace period of the daemon's pod is
@@ -45,7 +46,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         let settings = settings.clone();
         move || hardware::open_hardware(&settings)
     })
-    .await?;
+    .await??;
     let simulated = host.is_simulated();
     let mut tasks = TaskSet::default();
     let stop = tasks.stop.clone();
@@ -221,7 +222,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
                     None => Ok(()),
                 }
             })
-            .await?;
+            .await??;
             install::keep_conflist(root, net_d, plain_pods, configured_sender, stop).await
         }
     };
@@ -231,24 +232,13 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
 
     let ended = tasks.run_until(stop_requested).await;
     info!("stopping");
-    let calls = socket.close();
-    if ended.is_ok() {
-        let finished =
-            blocking("waiting for CNI calls to finish", move || Ok(calls.wait_idle(DRAIN_TIMEOUT))).await?;
-        if !finished {
-            warn!("stopping while CNI calls are still running; the kubelet will retry them");
-        }
+    socket.close();
+    if ended.is_ok() && !socket.wait_idle(DRAIN_TIMEOUT).await {
+        warn!("stopping while CNI calls are still running; the kubelet will retry them");
     }
     tasks.stop_all().await;
     if let Err(e) = install::remove_own_files(&settings.root) {
         warn!(error = %crate::error_chain(&e), "cannot remove all files of the uninstalled daemon");
     }
     ended
-}
-
-async fn blocking<T: Send + 'static>(
-    task: &'static str,
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    spawn_blocking(work).await.map_err(|e| Error::Task { task, source: Some(Box::new(e)) })?
 }

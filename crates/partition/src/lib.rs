@@ -47,7 +47,7 @@ pub use membership::Membership;
 pub use membership_table::MembershipTable;
 pub use ownership::Ownership;
 pub use partition_change::{PartitionChange, diff};
-pub use pod_membership::{PartitionMembership, SandboxPartitions, UnmanagedPartitions};
+pub use pod_membership::{PartitionMembership, SandboxPartitions};
 pub use reconcile_loop::{ReconcilerHandle, SubnetManagerHealth, run_reconciler};
 pub use reconciler::{MembershipState, PartitionReconciler};
 pub use settings::{PartitionSettings, SmPlugin};

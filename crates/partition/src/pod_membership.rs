@@ -7,7 +7,7 @@
 //! ```
 
 use ferroband_model::{Fault, Guid, PodPartitionRequest, PodRef};
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 
 /// The ports of one sandbox and their partitions. A pod can have several sandboxes at a time.
 #[derive(Clone, Copy, Debug)]
@@ -50,25 +50,4 @@ pub trait PartitionMembership: Send + Sync {
     fn list_sandboxes(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-}
-
-/// The implementation for nodes on which partitions are unmanaged. It leaves the subnet manager's
-/// configuration unchanged.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UnmanagedPartitions;
-
-impl PartitionMembership for UnmanagedPartitions {
-    fn begin_add(&self, _: SandboxPartitions<'_>) -> Result<bool, Fault> {
-        Ok(false)
-    }
-
-    fn wait_until_member<'a>(
-        &'a self,
-        _: SandboxPartitions<'a>,
-        _: &'a [(usize, Guid)],
-    ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(ready(Ok(())))
-    }
-
-    fn remove_sandbox(&self, _: &str, _: Option<&str>) {}
 }

@@ -1,7 +1,7 @@
 //! File operations with errors that contain the path.
 
 use crate::Error;
-use ferroband_kernel::atomic_file;
+use ferroband_kernel::files;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -27,12 +27,12 @@ pub(crate) fn create_private_directory(path: &Path) -> Result<(), Error> {
 
 /// Atomically writes a file with mode 0600 and syncs it.
 pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    atomic_file::write_atomically(path, &mut &*content, 0o600).map_err(into_file_error)
+    files::write_atomically(path, &mut &*content, 0o600).map_err(into_file_error)
 }
 
 /// Atomically writes a file without sync, for data that is useless after a reboot.
 pub(crate) fn write_volatile_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    atomic_file::write_volatile(path, &mut &*content, 0o600).map_err(into_file_error)
+    files::write_volatile(path, &mut &*content, 0o600).map_err(into_file_error)
 }
 
 fn into_file_error(error: ferroband_kernel::Error) -> Error {
@@ -44,19 +44,13 @@ fn into_file_error(error: ferroband_kernel::Error) -> Error {
 
 /// Removes a file. Succeeds if it does not exist.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
-    ignore_not_found(fs::remove_file(path)).map_err(|source| file_error("remove", path, source))
+    files::remove_file(path).map_err(|source| file_error("remove", path, source))
 }
 
 /// Removes a directory tree. Succeeds if it does not exist.
 pub(crate) fn remove_directory(path: &Path) -> Result<(), Error> {
-    ignore_not_found(fs::remove_dir_all(path)).map_err(|source| file_error("remove directory", path, source))
-}
-
-fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+    files::ignore_missing(fs::remove_dir_all(path))
+        .map_err(|source| file_error("remove directory", path, source))
 }
 
 pub(crate) fn file_error(doing: &'static str, path: &Path, source: io::Error) -> Error {

@@ -5,6 +5,7 @@
 //! pkey_table_writer::PKeyTableWriter  writes its partitions to the P_Key tables of simulated ports
 //! fake_api::FakeApi                   an API server in memory, which records every request
 //! opensm::OpensmTestbed               a real opensm on a fabric simulated by ibsim, checked with smpquery
+//! UnmanagedPartitions                 a node without partition management
 //! ```
 
 pub mod audit;
@@ -12,3 +13,6 @@ pub mod fake_api;
 pub mod opensm;
 pub mod pkey_table_writer;
 pub mod ufm;
+mod unmanaged_partitions;
+
+pub use unmanaged_partitions::UnmanagedPartitions;

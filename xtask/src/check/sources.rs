@@ -50,7 +50,9 @@ pub fn parse_all() -> Result<Vec<Source>> {
     for path in listed.lines().map(PathBuf::from).filter(|path| checkout.join(path).is_file()) {
         let text = fs::read_to_string(checkout.join(&path))
             .with_context(|| format!("cannot read {}", path.display()))?;
-        let syntax = syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+        let mut syntax =
+            syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+        expand_named_enums(&mut syntax);
         sources.push(Source { path, syntax, declared_for_tests: false });
     }
     sources.sort_by(|a, b| a.path.cmp(&b.path));
@@ -59,6 +61,18 @@ pub fn parse_all() -> Result<Vec<Source>> {
         source.declared_for_tests = test_files.contains(&source.path);
     }
     Ok(sources)
+}
+
+/// Replaces every `named_enum! { … }` by the enum in it, so that the checks see that enum.
+fn expand_named_enums(file: &mut syn::File) {
+    for item in &mut file.items {
+        if let syn::Item::Macro(call) = item
+            && call.mac.path.segments.last().is_some_and(|segment| segment.ident == "named_enum")
+            && let Ok(named) = call.mac.parse_body::<syn::ItemEnum>()
+        {
+            *item = syn::Item::Enum(named);
+        }
+    }
 }
 
 /// The files of modules that a file declares for tests only.

@@ -56,7 +56,10 @@ pub(crate) fn add(
 
     let id = AttachmentId::new(plugin_type, &call.container, &call.ifname);
     let lock = Lock::acquire(context.root, &id, context.timeouts.lock)?;
-    let lock = del::clear_previous(context, &id, call, &netns, lock)?;
+    let lock = match Journal::load(context.root, &id) {
+        Ok(None) => lock,
+        previous => del::clear_previous(context, &id, previous, call, &netns, lock)?,
+    };
 
     let mut journal = Journal::begin(context.root, plugin_type, call, &netns, pod.clone())?;
     let cni_call = call_message(call, pod);

@@ -61,17 +61,18 @@ pub(crate) fn undo_journal(
     Ok(finish_cleanup(context, journal, lock, None, errors))
 }
 
-/// Prepare for an ADD: undo what an earlier ADD of the same sandbox left behind. Fails if the earlier ADD is
-/// complete and its namespace exists, because the runtime must send a DEL first.
+/// Prepare for an ADD: undo what an earlier ADD of the same sandbox left behind, as its journal tells. Fails if the
+/// earlier ADD is complete and its namespace exists, because the runtime must send a DEL first.
 pub(crate) fn clear_previous(
     context: &CniContext<'_>,
     id: &AttachmentId,
+    previous: Result<Option<Journal>, Error>,
     call: &Invocation,
     netns: &Netns,
     lock: Lock,
 ) -> Result<Lock, Error> {
     let again = |context: &CniContext<'_>| Lock::acquire(context.root, id, context.timeouts.lock);
-    match Journal::load(context.root, id) {
+    match previous {
         Ok(None) => Ok(lock),
         // An earlier ADD of an IPAM plugin need not be undone: assigning the same addresses again is
         // harmless.

@@ -11,7 +11,7 @@ use rustix::net::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -54,20 +54,9 @@ impl Channel {
         self.send_with_fds(message, &[])
     }
 
-    /// Send a message with a file descriptor.
-    pub fn send_with_fd<T: Serialize>(&mut self, message: &T, fd: impl AsFd) -> Result<(), ChannelError> {
-        self.send_with_fds(message, &[fd.as_fd()])
-    }
-
-    /// Receive a message. An accompanying file descriptor is closed.
+    /// Receive a message. Accompanying file descriptors are closed.
     pub fn recv<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
-        Ok(self.recv_with_fd()?.0)
-    }
-
-    /// Receive a message and its first file descriptor, if any. Further descriptors are closed.
-    pub fn recv_with_fd<T: DeserializeOwned>(&mut self) -> Result<(T, Option<OwnedFd>), ChannelError> {
-        let (message, fds) = self.recv_with_fds()?;
-        Ok((message, fds.into_iter().next()))
+        Ok(self.recv_with_fds()?.0)
     }
 
     /// Receive a message and its file descriptors.

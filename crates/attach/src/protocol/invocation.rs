@@ -3,25 +3,28 @@
 use crate::protocol::result::pretty;
 use crate::protocol::{CniVersion, Error, PluginConfig};
 use ferroband_config::is_identifier;
+use ferroband_model::named_enum;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Read;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CniCommand {
-    /// Attach a container.
-    Add,
-    /// Check that an attachment still exists.
-    Check,
-    /// Detach a container.
-    Del,
-    /// Remove everything that does not belong to a valid attachment.
-    Gc,
-    /// Report whether ADD can be served.
-    Status,
-    /// List the supported versions.
-    Version,
+named_enum! {
+    /// The value of `CNI_COMMAND`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CniCommand {
+        /// Attach a container.
+        Add = "ADD",
+        /// Check that an attachment still exists.
+        Check = "CHECK",
+        /// Detach a container.
+        Del = "DEL",
+        /// Remove everything that does not belong to a valid attachment.
+        Gc = "GC",
+        /// Report whether ADD can be served.
+        Status = "STATUS",
+        /// List the supported versions.
+        Version = "VERSION",
+    }
 }
 
 impl CniCommand {
@@ -45,24 +48,6 @@ impl CniCommand {
     const fn has_sandbox(self) -> bool {
         matches!(self, Self::Add | Self::Check | Self::Del)
     }
-
-    /// The value of `CNI_COMMAND`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Add => "ADD",
-            Self::Check => "CHECK",
-            Self::Del => "DEL",
-            Self::Gc => "GC",
-            Self::Status => "STATUS",
-            Self::Version => "VERSION",
-        }
-    }
-}
-
-impl fmt::Display for CniCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// The `CNI_…` variables of a call.
@@ -84,17 +69,10 @@ impl CniEnvironment {
 
     /// The command. `None` without `CNI_COMMAND`, when a user runs the program by hand.
     pub fn command(&self) -> Result<Option<CniCommand>, Error> {
-        const ALL: [CniCommand; 6] = [
-            CniCommand::Add,
-            CniCommand::Check,
-            CniCommand::Del,
-            CniCommand::Gc,
-            CniCommand::Status,
-            CniCommand::Version,
-        ];
         let Some(text) = self.get("CNI_COMMAND") else { return Ok(None) };
-        let found = ALL.into_iter().find(|command| command.as_str() == text);
-        found.map(Some).ok_or_else(|| Error::UnknownCommand { command: text.to_owned() })
+        CniCommand::from_name(text)
+            .map(Some)
+            .ok_or_else(|| Error::UnknownCommand { command: text.to_owned() })
     }
 
     fn owned(&self, name: &str) -> String {

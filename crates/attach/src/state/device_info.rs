@@ -10,7 +10,7 @@
 
 use crate::ipc::plan::{Attachment, AttachmentDevice};
 use crate::protocol::Error;
-use ferroband_kernel::Root;
+use ferroband_kernel::{Root, files};
 use serde_json::Value;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -60,10 +60,7 @@ fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     // Replace the file of an earlier attempt. The new file gets its final name at once, so that DEL also
     // finds and removes a file whose writing was interrupted.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    files::remove_file(path)?;
     fs::write(path, content)?;
     fs::set_permissions(path, Permissions::from_mode(0o444))
 }
@@ -82,12 +79,7 @@ pub(crate) fn remove(root: &Root, container: &str, attachment: &Attachment) -> R
         return Ok(());
     }
     let path = cni_file(root, container, attachment);
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::File { path, doing: "remove", source })
-        }
-        _ => Ok(()),
-    }
+    files::remove_file(&path).map_err(|source| Error::File { path, doing: "remove", source })
 }
 
 fn file_name(network: &str, container: &str, ifname: &str) -> String {

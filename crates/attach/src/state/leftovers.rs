@@ -9,7 +9,7 @@
 use crate::ipc::node_client::socket_path;
 use crate::protocol::Error;
 use crate::state::Lock;
-use ferroband_kernel::Root;
+use ferroband_kernel::{Root, files};
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -105,12 +105,7 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>, Error> {
 }
 
 fn ignore_missing(removed: std::io::Result<()>, path: PathBuf) -> Result<(), Error> {
-    match removed {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            Err(Error::File { path, doing: "remove", source })
-        }
-        _ => Ok(()),
-    }
+    files::ignore_missing(removed).map_err(|source| Error::File { path, doing: "remove", source })
 }
 
 #[cfg(test)]

@@ -13,10 +13,9 @@ use crate::protocol::{AttachmentId, Error};
 use crate::state::journal::{Journal, JournalFile};
 use crate::state::pending_status::PendingStatus;
 use crate::state::{json_file, remove_leftovers};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Root, files};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 /// The cleanup that the DEL of the last attachment performs after an uninstallation. All paths are relative
@@ -49,12 +48,7 @@ impl PendingUninstall {
     fn remove_files(&self, root: &Root) -> Result<(), Error> {
         let failed = |doing, path: PathBuf| move |source| Error::File { path, doing, source };
         for file in self.remove.iter().map(|file| root.path(file)) {
-            match fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed("remove", file)(error));
-                }
-                _ => {}
-            }
+            files::remove_file(&file).map_err(failed("remove", file))?;
         }
         for (backup, destination) in
             self.restore.iter().map(|(backup, destination)| (root.path(backup), root.path(destination)))

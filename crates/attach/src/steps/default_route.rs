@@ -9,7 +9,7 @@ use crate::protocol::result::ResultRoute;
 use crate::protocol::{CniResult, Error};
 use crate::steps::ipoib;
 use ferroband_kernel::RouteSocket;
-use ferroband_kernel::rtnetlink::RouteSpec;
+use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Map;
 
@@ -36,8 +36,12 @@ fn remove_default_routes(pod_netlink: &mut RouteSocket, attachment: &Attachment)
         // Without an interface there is nothing to remove.
         let Some(link) = pod_netlink.link(&attachment.ifname)? else { continue };
         for _ in 0..MAX_DEFAULT_ROUTES {
-            let mut routes = pod_netlink.routes(link.index)?.into_iter();
-            if !routes.any(|path| path.destination == destination) {
+            let is_default = |entry: &RouteEntry| {
+                entry.is_main_unicast()
+                    && entry.interface == Some(link.index)
+                    && entry.route.destination == destination
+            };
+            if !pod_netlink.all_routes()?.iter().any(is_default) {
                 break;
             }
             pod_netlink.remove_route(link.index, &RouteSpec::new(destination, None))?;

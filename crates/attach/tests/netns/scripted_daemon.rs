@@ -113,10 +113,10 @@ fn serve(stream: UnixStream, state: &Mutex<ScriptedDaemonState>) -> usize {
     let mut channel = Channel::from(stream);
     assert_eq!(channel.peer_uid().unwrap(), 0);
     let mut count = 0;
-    while let Ok((request, fd)) = channel.recv_with_fd::<DaemonRequest>() {
+    while let Ok((request, fds)) = channel.recv_with_fds::<DaemonRequest>() {
         count += 1;
         let mut state = state.lock().unwrap();
-        if let Some(fd) = fd {
+        if let Some(fd) = fds.into_iter().next() {
             state.netns = Some(Netns::from_fd(fd).unwrap().id());
         }
         match build_reply(&mut state, request) {

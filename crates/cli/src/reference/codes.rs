@@ -9,7 +9,7 @@ pub fn page() -> String {
         "Every error message ends with its code in brackets, in pod events, conditions and on the command line. \
          Codes never change.\nThe number is the CNI error code. `ferroband explain CODE` prints the same text.",
     );
-    for code in FaultCode::all() {
+    for code in FaultCode::ALL {
         let about = code.explanation();
         let again = if code.is_retried() { ", retried automatically" } else { "" };
         let points = |points: &[&str]| points.iter().map(|point| format!("- {point}\n")).collect::<String>();

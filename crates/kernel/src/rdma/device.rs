@@ -4,7 +4,6 @@ use super::RdmaSocket;
 use super::message::{NldevCommand, attribute as a};
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use crate::{Error, Netns};
-use ferroband_model::Guid;
 use std::os::fd::AsRawFd;
 
 /// An RDMA device as RDMA netlink reports it.
@@ -15,21 +14,11 @@ pub struct RdmaDeviceInfo {
     pub index: u32,
     /// Device name, such as `mlx5_0`.
     pub name: String,
-    /// Number of ports.
-    pub ports: u32,
-    pub firmware: Option<String>,
-    /// Node GUID; `None` until one is set.
-    pub node_guid: Option<Guid>,
-    /// System image GUID, common to all devices of the board.
-    pub sys_image_guid: Option<Guid>,
-    /// Protocol: `ib`, `roce` or `iw`; `None` if the kernel does not report it.
-    pub protocol: Option<String>,
 }
 
 impl RdmaDeviceInfo {
-    /// Creates a device whose optional fields are `None`.
-    pub fn new(index: u32, name: impl Into<String>, ports: u32) -> Self {
-        Self { index, name: name.into(), ports, ..Self::default() }
+    pub fn new(index: u32, name: impl Into<String>) -> Self {
+        Self { index, name: name.into() }
     }
 
     pub(crate) fn decode(message: &RawMessage) -> Option<Self> {
@@ -38,24 +27,12 @@ impl RdmaDeviceInfo {
             match kind {
                 a::DEV_INDEX => device.index = attr::u32(value)?,
                 a::DEV_NAME => device.name = attr::text(value),
-                // In a reply about a device this is the number of its last port.
-                a::PORT_INDEX => device.ports = attr::u32(value)?,
-                a::FW_VERSION => device.firmware = Some(attr::text(value)).filter(|text| !text.is_empty()),
-                a::NODE_GUID => device.node_guid = guid(value),
-                a::SYS_IMAGE_GUID => device.sys_image_guid = guid(value),
-                a::DEV_PROTOCOL => device.protocol = Some(attr::text(value)),
                 _ => {}
             }
         }
         let right = message.kind == NldevCommand::Get.kind() && !device.name.is_empty();
         right.then_some(device)
     }
-}
-
-/// Decodes a GUID, which the kernel sends as an integer in native byte order (fill_dev_info of core/nldev.c).
-/// Returns `None` if no GUID is set.
-fn guid(value: &[u8]) -> Option<Guid> {
-    attr::u64(value).map(Guid::new).filter(|guid| !guid.is_unset())
 }
 
 impl RdmaSocket {
@@ -72,11 +49,6 @@ impl RdmaSocket {
         // The kernel supports lookup by index only.
         let found = self.devices()?.into_iter().find(|device| device.name == name);
         found.ok_or_else(|| Error::NoRdmaDevice { device: name.to_owned() })
-    }
-
-    pub fn rename_device(&mut self, name: &str, to: &str) -> Result<(), Error> {
-        let index = self.device(name)?.index;
-        self.set(format!("set name {to} of"), name, rename_request(index, to))
     }
 
     /// Moves the device to another namespace.
@@ -103,15 +75,9 @@ impl RdmaSocket {
     }
 
     fn set(&mut self, doing: String, name: &str, body: MessageBuilder) -> Result<(), Error> {
-        match self.socket.request(NldevCommand::Set.message(body), 0) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure.for_device(doing, name)),
-        }
+        let reply = self.socket.request(NldevCommand::Set.message(body), 0);
+        reply.map(drop).map_err(|failure| failure.for_device(doing, name))
     }
-}
-
-pub(super) fn rename_request(index: u32, to: &str) -> MessageBuilder {
-    MessageBuilder::default().with(a::DEV_INDEX, &index.to_ne_bytes()).with_text(a::DEV_NAME, to)
 }
 
 pub(super) fn move_request(index: u32, fd: i32) -> MessageBuilder {

@@ -11,7 +11,6 @@ const NLDEV: u16 = 5;
 pub(super) enum NldevCommand {
     Get = 1,
     Set = 2,
-    PortGet = 5,
     SysGet = 6,
     SysSet = 7,
 }
@@ -33,18 +32,6 @@ impl NldevCommand {
 pub(super) mod attribute {
     pub(in crate::rdma) const DEV_INDEX: u16 = 1; // u32
     pub(in crate::rdma) const DEV_NAME: u16 = 2; // string
-    pub(in crate::rdma) const PORT_INDEX: u16 = 3; // u32
-    pub(in crate::rdma) const FW_VERSION: u16 = 5; // string
-    pub(in crate::rdma) const NODE_GUID: u16 = 6; // u64
-    pub(in crate::rdma) const SYS_IMAGE_GUID: u16 = 7; // u64
-    pub(in crate::rdma) const SUBNET_PREFIX: u16 = 8; // u64
-    pub(in crate::rdma) const LID: u16 = 9; // u32
-    pub(in crate::rdma) const SM_LID: u16 = 10; // u32
-    pub(in crate::rdma) const PORT_STATE: u16 = 12; // u8
-    pub(in crate::rdma) const PORT_PHYS_STATE: u16 = 13; // u8
-    pub(in crate::rdma) const NDEV_INDEX: u16 = 50; // u32
-    pub(in crate::rdma) const NDEV_NAME: u16 = 51; // string
     pub(in crate::rdma) const SYS_NETNS_MODE: u16 = 66; // u8
-    pub(in crate::rdma) const DEV_PROTOCOL: u16 = 67; // string
     pub(in crate::rdma) const NET_NS_FD: u16 = 68; // u32
 }

@@ -4,21 +4,18 @@
 //! mode, only those of the namespace in exclusive mode.
 //!
 //! ```text
-//! RdmaSocket ─┬─ device   devices, device, rename_device, move_device   ──▶ RdmaDeviceInfo
-//!             ├─ port     ports                                         ──▶ RdmaPort
-//!             └─ system   netns_mode, set_netns_mode                    ──▶ NetnsMode
+//! RdmaSocket ─┬─ device   devices, device, move_device         ──▶ RdmaDeviceInfo
+//!             └─ system   netns_mode, set_netns_mode           ──▶ NetnsMode
 //!                  └─ message   commands and attributes
 //! ```
 
 mod device;
 mod message;
-mod port;
 mod system;
 #[cfg(test)]
 mod tests;
 
 pub use device::RdmaDeviceInfo;
-pub use port::RdmaPort;
 pub use system::NetnsMode;
 
 use crate::netlink::{NetlinkFamily, NetlinkSocket};

@@ -4,19 +4,21 @@ use super::RdmaSocket;
 use super::message::{NldevCommand, attribute as a};
 use crate::Error;
 use crate::netlink::{MessageBuilder, NetlinkError, RawMessage};
+use ferroband_model::named_enum;
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// The `netns_mode` parameter of ib_core: whether network namespaces share RDMA devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetnsMode {
-    /// All namespaces see all devices (the kernel's default).
-    #[default]
-    Shared,
-    /// A device belongs to one namespace and is visible only there.
-    Exclusive,
+named_enum! {
+    /// The `netns_mode` parameter of ib_core: whether network namespaces share RDMA devices.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum NetnsMode {
+        /// All namespaces see all devices (the kernel's default).
+        #[default]
+        Shared = "shared",
+        /// A device belongs to one namespace and is visible only there.
+        Exclusive = "exclusive",
+    }
 }
 
 impl NetnsMode {
@@ -26,15 +28,6 @@ impl NetnsMode {
             Self::Exclusive => 0,
             Self::Shared => 1,
         }
-    }
-}
-
-impl fmt::Display for NetnsMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Shared => "shared",
-            Self::Exclusive => "exclusive",
-        })
     }
 }
 
@@ -51,10 +44,9 @@ impl RdmaSocket {
     /// Changes the mode. Returns EBUSY while any network namespace other than the initial one exists
     /// (rdma_compatdev_set of core/device.c).
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<(), Error> {
-        match self.socket.request(NldevCommand::SysSet.message(mode_request(mode)), 0) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(system_error(&format!("set RDMA namespace mode {mode} of"), failure)),
-        }
+        let reply = self.socket.request(NldevCommand::SysSet.message(mode_request(mode)), 0);
+        let failed = |failure| system_error(&format!("set RDMA namespace mode {mode} of"), failure);
+        reply.map(drop).map_err(failed)
     }
 }
 
@@ -64,7 +56,7 @@ pub(super) fn mode_request(mode: NetnsMode) -> MessageBuilder {
 
 pub(super) fn decode(message: &RawMessage) -> Option<NetnsMode> {
     let (_, value) = message.attributes(0).find(|(kind, _)| *kind == a::SYS_NETNS_MODE)?;
-    [NetnsMode::Shared, NetnsMode::Exclusive].into_iter().find(|mode| value.first() == Some(&mode.number()))
+    NetnsMode::ALL.into_iter().find(|mode| value.first() == Some(&mode.number()))
 }
 
 fn system_error(doing: &str, failure: NetlinkError) -> Error {

@@ -89,11 +89,8 @@ impl RouteSocket {
 
     /// Deletes the interface. Succeeds if it does not exist.
     pub fn delete_link(&mut self, index: u32) -> Result<(), Error> {
-        match self.socket.request(link_request(index, None).build(RTM_DELLINK), 0) {
-            Ok(_) => Ok(()),
-            Err(failure) if failure.errno() == Some(Errno::ENODEV) => Ok(()),
-            Err(failure) => Err(self.interface_error("delete", index, failure)),
-        }
+        let message = link_request(index, None).build(RTM_DELLINK);
+        self.request_on("delete", index, message, 0, &[Errno::ENODEV])
     }
 
     /// Sets the alias, a free text that the interface keeps when it is moved or renamed.
@@ -144,10 +141,7 @@ impl RouteSocket {
         index: u32,
         body: MessageBuilder,
     ) -> Result<(), Error> {
-        match self.socket.request(body.build(RTM_SETLINK), 0) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(self.interface_error(doing, index, failure)),
-        }
+        self.request_on(doing, index, body.build(RTM_SETLINK), 0, &[])
     }
 }
 

@@ -1,26 +1,18 @@
 //! Interface events (RTNLGRP_LINK of rtnetlink(7)).
 
 use super::Link;
-use crate::netlink::{Listener, ListenerRead, NetlinkFamily, RawMessage};
-use crate::{Error, Netns};
+use crate::Error;
+use crate::netlink::{Listener, NetlinkFamily, RawMessage};
+use crate::watch::{EventSource, HardwareEvent, read_listener};
 use netlink_packet_core::NetlinkBuffer;
 use nix::libc::{RTM_DELLINK, RTM_NEWLINK};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// RTNLGRP_LINK of linux/rtnetlink.h, as a bit mask.
 const RTNLGRP_LINK_MASK: u32 = 1;
 /// Length of struct nlmsghdr.
 const NLMSGHDR_LEN: usize = 16;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkEvent {
-    /// An interface was added, or its name, flags or carrier changed.
-    Changed(Link),
-    /// An interface was deleted or moved to another namespace.
-    Removed(Link),
-    /// Events were lost; read the complete state again.
-    Lost,
-}
 
 /// A socket that receives all interface events of a namespace. Reading does not block; poll its descriptor to
 /// wait.
@@ -34,22 +26,11 @@ impl LinkEventSocket {
     pub fn open() -> Result<Self, Error> {
         Ok(Self { listener: Listener::join(NetlinkFamily::Route, RTNLGRP_LINK_MASK)? })
     }
+}
 
-    /// Receives events of `netns`; the calling thread does not change its namespace.
-    pub fn open_in(netns: &Netns) -> Result<Self, Error> {
-        netns.run(Self::open)?
-    }
-
-    /// Reads all available events in order.
-    pub fn read(&mut self) -> Result<Vec<LinkEvent>, Error> {
-        let mut events = Vec::new();
-        loop {
-            match self.listener.next()? {
-                ListenerRead::Empty => return Ok(events),
-                ListenerRead::Lost => events.push(LinkEvent::Lost),
-                ListenerRead::Datagram(datagram) => events.extend(decode(datagram)),
-            }
-        }
+impl EventSource for LinkEventSocket {
+    fn read(&mut self, events: &mut VecDeque<HardwareEvent>) -> Result<(), Error> {
+        read_listener(&mut self.listener, events, decode)
     }
 }
 
@@ -59,7 +40,7 @@ impl AsFd for LinkEventSocket {
     }
 }
 
-fn decode(datagram: &[u8]) -> Vec<LinkEvent> {
+fn decode(datagram: &[u8]) -> Vec<HardwareEvent> {
     let mut rest = datagram;
     let mut events = Vec::new();
     while let Ok(buffer) = NetlinkBuffer::new_checked(rest) {
@@ -70,10 +51,10 @@ fn decode(datagram: &[u8]) -> Vec<LinkEvent> {
         // few attributes, so they are ignored.
         let complete = payload.first() == Some(&0);
         // RTM_DELLINK has the same format as RTM_NEWLINK, which the decoder expects.
-        let link = || Link::decode(&RawMessage { kind: RTM_NEWLINK, payload });
+        let link = || Link::decode(&RawMessage { kind: RTM_NEWLINK, payload }).map(Box::new);
         match kind {
-            RTM_NEWLINK if complete => events.extend(link().map(LinkEvent::Changed)),
-            RTM_DELLINK if complete => events.extend(link().map(LinkEvent::Removed)),
+            RTM_NEWLINK if complete => events.extend(link().map(HardwareEvent::LinkChanged)),
+            RTM_DELLINK if complete => events.extend(link().map(HardwareEvent::LinkRemoved)),
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

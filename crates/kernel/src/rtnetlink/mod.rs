@@ -9,7 +9,7 @@
 //!              ├─ change     rename_link, set_mtu, set_up, set_down, move_link, altnames, set_master, delete_link
 //!              ├─ address    add_address, addresses
 //!              ├─ neighbour  set_neighbour
-//!              ├─ route_spec append_route, remove_route, routes, all_routes      ──▶ MainRoute, RouteSpec, RouteEntry
+//!              ├─ route_spec append_route, remove_route, all_routes              ──▶ RouteSpec, RouteEntry
 //!              ├─ rule       add_rule, remove_rule, rules                        ──▶ RoutingRule
 //!              └─ vf         vfs, set_vf_guid, set_vf_link_state                 ──▶ VfInfo
 //!
@@ -35,16 +35,17 @@ mod vf;
 mod vf_tests;
 
 pub use create::{LinkKind, NewLink, Vxlan};
-pub use events::{LinkEvent, LinkEventSocket};
+pub use events::LinkEventSocket;
 pub use ferroband_model::VfLinkState;
 pub use link::{IpoibInfo, Link, LinkStats};
 pub use route_entry::RouteEntry;
-pub use route_spec::{MainRoute, RouteSpec};
+pub use route_spec::RouteSpec;
 pub use rule::RoutingRule;
 pub use vf::{GuidKind, VfInfo};
 
-use crate::netlink::{NetlinkError, NetlinkFamily, NetlinkSocket};
+use crate::netlink::{NetlinkError, NetlinkFamily, NetlinkSocket, RawMessage};
 use crate::{Error, Netns};
+use nix::errno::Errno;
 
 /// A blocking rtnetlink socket in one network namespace.
 #[derive(Debug)]
@@ -69,6 +70,23 @@ impl RouteSocket {
         failure.for_interface(doing, self.name_of(index))
     }
 
+    /// Sends a request about an interface. An error in `tolerated` means that there is nothing to do.
+    fn request_on(
+        &mut self,
+        doing: impl Into<String>,
+        index: u32,
+        message: RawMessage,
+        flags: u16,
+        tolerated: &[Errno],
+    ) -> Result<(), Error> {
+        match self.socket.request(message, flags) {
+            Err(failure) if !failure.errno().is_some_and(|errno| tolerated.contains(&errno)) => {
+                Err(self.interface_error(doing, index, failure))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn name_of(&mut self, index: u32) -> String {
         match self.link_by_index(index) {
             Ok(Some(link)) => link.name,
@@ -84,7 +102,7 @@ pub fn decode_anything(payload: &[u8]) {
     // RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE of linux/rtnetlink.h, and the RDMA netlink reply
     // about a device.
     for kind in [16, 20, 24, 32, (5 << 10) | 1] {
-        let message = crate::netlink::RawMessage { kind, payload: payload.to_vec() };
+        let message = RawMessage { kind, payload: payload.to_vec() };
         let _ = Link::decode(&message);
         let _ = RouteEntry::decode(&message);
         let _ = rule::decode(&message);

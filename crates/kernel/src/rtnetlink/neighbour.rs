@@ -12,10 +12,8 @@ impl RouteSocket {
     /// Adds or replaces a permanent neighbour entry.
     pub fn set_neighbour(&mut self, index: u32, address: IpAddr, link_layer: &[u8]) -> Result<(), Error> {
         let message = neighbour_message(index, address, link_layer);
-        match self.socket.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(self.interface_error(format!("set neighbour {address} of"), index, failure)),
-        }
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        self.request_on(format!("set neighbour {address} of"), index, message, flags, &[])
     }
 }
 

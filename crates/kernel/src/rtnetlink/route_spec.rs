@@ -15,14 +15,6 @@ use nix::libc::{
 use std::fmt;
 use std::net::IpAddr;
 
-/// Destination and gateway of a unicast route of the main table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MainRoute {
-    pub destination: IpNet,
-    /// Next hop; `None` if the destination is on the link.
-    pub gateway: Option<IpAddr>,
-}
-
 /// A unicast route with the fields of a route in a CNI result, and a preferred source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
@@ -120,33 +112,20 @@ impl RouteSocket {
     /// Appends a route through the interface. A second default route neither fails nor replaces the first one.
     /// Succeeds if the same route exists.
     pub fn append_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
-        match self.socket.request(route.message(RTM_NEWROUTE, index), NLM_F_CREATE | NLM_F_APPEND) {
-            Ok(_) => Ok(()),
-            // Without NLM_F_EXCL the kernel returns EEXIST only for an identical route (fib_table_insert of
-            // net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
-            Err(failure) if failure.errno() == Some(Errno::EEXIST) => Ok(()),
-            Err(failure) => Err(self.interface_error(format!("add a {route} through"), index, failure)),
-        }
+        let message = route.message(RTM_NEWROUTE, index);
+        let flags = NLM_F_CREATE | NLM_F_APPEND;
+        // Without NLM_F_EXCL the kernel returns EEXIST only for an identical route (fib_table_insert of
+        // net/ipv4/fib_trie.c, fib6_add_rt2node of net/ipv6/ip6_fib.c).
+        self.request_on(format!("add a {route} through"), index, message, flags, &[Errno::EEXIST])
     }
 
     /// Removes the first route through the interface that matches all fields set in `route`. Succeeds if there is
     /// none.
     pub fn remove_route(&mut self, index: u32, route: &RouteSpec) -> Result<(), Error> {
-        match self.socket.request(route.message(RTM_DELROUTE, index), 0) {
-            Ok(_) => Ok(()),
-            // ESRCH: the route does not exist. ENODEV: the interface does not exist, so it has no routes.
-            Err(failure) if matches!(failure.errno(), Some(Errno::ESRCH | Errno::ENODEV)) => Ok(()),
-            Err(failure) => Err(self.interface_error(format!("remove the {route} through"), index, failure)),
-        }
-    }
-
-    /// Unicast routes of the main table through the interface.
-    pub fn routes(&mut self, index: u32) -> Result<Vec<MainRoute>, Error> {
-        let entries = self.all_routes()?.into_iter();
-        let through = entries.filter(|entry| entry.is_main_unicast() && entry.interface == Some(index));
-        Ok(through
-            .map(|entry| MainRoute { destination: entry.route.destination, gateway: entry.route.gateway })
-            .collect())
+        let message = route.message(RTM_DELROUTE, index);
+        // ESRCH: the route does not exist. ENODEV: the interface does not exist, so it has no routes.
+        let missing = [Errno::ESRCH, Errno::ENODEV];
+        self.request_on(format!("remove the {route} through"), index, message, 0, &missing)
     }
 
     /// All routes of all tables, including those that the kernel added. A multipath route yields one entry per
@@ -159,16 +138,10 @@ impl RouteSocket {
     }
 }
 
-impl fmt::Display for MainRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "route to {}", self.destination)?;
-        self.gateway.map_or(Ok(()), |gateway| write!(f, " via {gateway}"))
-    }
-}
-
 impl fmt::Display for RouteSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", MainRoute { destination: self.destination.trunc(), gateway: self.gateway })?;
+        write!(f, "route to {}", self.destination.trunc())?;
+        self.gateway.map_or(Ok(()), |gateway| write!(f, " via {gateway}"))?;
         match self.table {
             Some(table) if table != Self::MAIN_TABLE => write!(f, " in table {table}"),
             _ => Ok(()),

@@ -44,14 +44,6 @@ impl RoutingRule {
         Self { source: Some(source), ..Self::for_family(matches!(source, IpNet::V6(_)), table) }
     }
 
-    /// Creates a rule that directs packets to `destination` to `table`.
-    pub fn to_destination(destination: IpNet, table: u32) -> Self {
-        Self {
-            destination: Some(destination),
-            ..Self::for_family(matches!(destination, IpNet::V6(_)), table)
-        }
-    }
-
     /// Creates a rule that directs all IPv4 packets or, if `v6` is true, all IPv6 packets to `table`.
     pub fn for_family(v6: bool, table: u32) -> Self {
         Self {

@@ -1,15 +1,15 @@
 //! Virtual functions, as the interface of their physical function reports them (IFLA_VF* of linux/if_link.h).
 
 use super::RouteSocket;
+use super::link::link_request;
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
-use ferroband_model::{Guid, VfLinkState};
+use ferroband_model::{Guid, VfLinkState, named_enum};
 use nix::libc::{
     IFLA_EXT_MASK, IFLA_NUM_VF, IFLA_VFINFO_LIST, RTEXT_FILTER_SKIP_STATS, RTEXT_FILTER_VF, RTM_GETLINK,
     RTM_NEWLINK, RTM_SETLINK,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Length of struct ifinfomsg in bytes: family 1, padding 1, type 2, index 4, flags 4, change 4.
 const HEAD: usize = 16;
@@ -47,21 +47,15 @@ impl VfInfo {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GuidKind {
-    /// GUID of the RDMA device as a node of the fabric.
-    Node,
-    /// GUID of the port, which is the lower half of its GID.
-    Port,
-}
-
-impl fmt::Display for GuidKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Node => "node GUID",
-            Self::Port => "port GUID",
-        })
+named_enum! {
+    /// Which GUID of a virtual function.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum GuidKind {
+        /// GUID of the RDMA device as a node of the fabric.
+        Node = "node GUID",
+        /// GUID of the port, which is the lower half of its GID.
+        Port = "port GUID",
     }
 }
 
@@ -71,7 +65,7 @@ impl RouteSocket {
     /// The interface must be in the namespace of the socket. It is created by IPoIB or by the driver of the
     /// physical function. The kernel reports GUIDs since 5.6.
     pub fn vfs(&mut self, index: u32) -> Result<Vec<VfInfo>, Error> {
-        let body = MessageBuilder::new(&head(index)).with(IFLA_EXT_MASK, &EXT_MASK.to_ne_bytes());
+        let body = link_request(index, None).with(IFLA_EXT_MASK, &EXT_MASK.to_ne_bytes());
         match self.socket.request(body.build(RTM_GETLINK), 0) {
             Ok(replies) => Ok(replies.iter().find_map(decode).unwrap_or_default()),
             Err(failure) => Err(self.interface_error("list the virtual functions of", index, failure)),
@@ -82,41 +76,23 @@ impl RouteSocket {
     /// bound the next time.
     pub fn set_vf_guid(&mut self, index: u32, vf: u32, kind: GuidKind, guid: Guid) -> Result<(), Error> {
         let message = set_vf_message(index, guid_attribute(vf, kind, guid));
-        match self.socket.request(message, 0) {
-            Ok(_) => Ok(()),
-            Err(failure) => {
-                let doing = format!("set {kind} {guid} of virtual function {vf} of");
-                Err(self.interface_error(doing, index, failure))
-            }
-        }
+        let doing = format!("set {kind} {guid} of virtual function {vf} of");
+        self.request_on(doing, index, message, 0, &[])
     }
 
     /// Sets the link state of virtual function `vf`, effective immediately.
     pub fn set_vf_link_state(&mut self, index: u32, vf: u32, state: VfLinkState) -> Result<(), Error> {
         let value = [vf.to_ne_bytes(), state.number().to_ne_bytes()].concat();
-        match self
-            .socket
-            .request(set_vf_message(index, MessageBuilder::default().with(IFLA_VF_LINK_STATE, &value)), 0)
-        {
-            Ok(_) => Ok(()),
-            Err(failure) => {
-                let doing = format!("set link state {state} of virtual function {vf} of");
-                Err(self.interface_error(doing, index, failure))
-            }
-        }
+        let message = set_vf_message(index, MessageBuilder::default().with(IFLA_VF_LINK_STATE, &value));
+        let doing = format!("set link state {state} of virtual function {vf} of");
+        self.request_on(doing, index, message, 0, &[])
     }
-}
-
-fn head(index: u32) -> [u8; HEAD] {
-    let mut head = [0; HEAD];
-    head[4..8].copy_from_slice(&index.to_ne_bytes());
-    head
 }
 
 /// Builds an RTM_SETLINK message for one virtual function: IFLA_VFINFO_LIST { IFLA_VF_INFO { `info` } }.
 pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
     let list = MessageBuilder::default().with_nest(IFLA_VF_INFO, &info);
-    MessageBuilder::new(&head(index)).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
+    link_request(index, None).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
 }
 
 /// Builds the attribute with struct ifla_vf_guid: VF index (4 bytes), padding (4 bytes), GUID as an integer

@@ -3,7 +3,6 @@
 use super::attribute;
 use crate::{Error, Root};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// A character device in `/dev/infiniband`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,18 +10,12 @@ pub struct CharDevice {
     /// File name, such as `uverbs0`.
     pub name: String,
     pub role: CharDeviceRole,
-    /// Path of the device file on this host.
-    pub path: PathBuf,
-    /// Major and minor number from sysfs; `None` if sysfs does not show them.
-    pub number: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CharDeviceRole {
     /// Verbs, for sending and receiving data.
     Verbs,
-    /// The RDMA connection manager. A host has one.
-    ConnectionManager,
     /// Management datagrams (MAD) of one port. Access allows reconfiguring the fabric.
     Management {
         /// Port number on the RDMA device.
@@ -70,34 +63,11 @@ fn read_by_device(
                 "issm" => CharDeviceRole::SubnetManager { port },
                 _ => CharDeviceRole::Verbs,
             };
-            let number = attribute::read_text(&at("dev"))?.and_then(|text| parse_number(&text));
-            let file = CharDevice { path: device_path(root, &name), name, role, number };
-            found.entry(owner).or_default().push(file);
+            found.entry(owner).or_default().push(CharDevice { name, role });
         }
     }
     for files in found.values_mut() {
         files.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
     }
     Ok(found)
-}
-
-/// The character device of the connection manager, if it exists.
-pub fn connection_manager(root: &Root) -> Result<Option<CharDevice>, Error> {
-    let name = "rdma_cm";
-    let path = device_path(root, name);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let number =
-        attribute::read_text(&root.sys("class/misc/rdma_cm/dev"))?.and_then(|text| parse_number(&text));
-    Ok(Some(CharDevice { name: name.to_owned(), role: CharDeviceRole::ConnectionManager, path, number }))
-}
-
-fn device_path(root: &Root, name: &str) -> PathBuf {
-    root.dev("infiniband").join(name)
-}
-
-fn parse_number(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! Counters of ports and interfaces.
+//! Counters of devices and ports.
 
 use super::attribute;
 use crate::{Error, Root};
@@ -27,11 +27,6 @@ pub fn port(root: &Root, device: &str, port: u32) -> Result<PortCounters, Error>
 /// Device-wide counters of the RDMA device `device`.
 pub fn device(root: &Root, device: &str) -> Result<BTreeMap<String, u64>, Error> {
     numbers(&root.sys("class/infiniband").join(device).join("hw_counters"))
-}
-
-/// Statistics of the interface `netdev`, such as `rx_bytes` and `tx_dropped`, keyed by name.
-pub fn netdev(root: &Root, netdev: &str) -> Result<BTreeMap<String, u64>, Error> {
-    numbers(&root.sys("class/net").join(netdev).join("statistics"))
 }
 
 /// Reads all files of the directory that contain a number. Files that cannot be read now (`N/A (no PMA)`, or a

@@ -1,7 +1,7 @@
 //! RDMA devices and their ports.
 
+use super::attribute;
 use super::chardev::{self, CharDevice};
-use super::{attribute, port_tables};
 use crate::{Error, Root};
 use ferroband_model::{Guid, LinkLayer, MalformedValue, PKey, PciAddress};
 use std::path::Path;
@@ -13,8 +13,6 @@ pub struct SysfsRdmaDevice {
     pub name: String,
     pub node_guid: Option<Guid>,
     pub firmware: Option<String>,
-    /// The vendor's board ID, such as `MT_0000000010`.
-    pub board: Option<String>,
     /// PCI function of the device; software devices have none.
     pub pci: Option<PciAddress>,
     /// Network interfaces of the same PCI function in this network namespace.
@@ -126,7 +124,6 @@ fn read_device(root: &Root, name: &str, files: Vec<CharDevice>) -> Result<Option
         name: name.to_owned(),
         node_guid: attribute::read_parsed(&directory.join("node_guid"))?,
         firmware: attribute::read_text(&directory.join("fw_ver"))?,
-        board: attribute::read_text(&directory.join("board_id"))?,
         pci: pci_ancestor(&directory.join("device")),
         netdevs: attribute::list_names(&directory.join("device/net"))?,
         ports,
@@ -144,7 +141,6 @@ fn unreadable_device(root: &Root, name: String, files: Vec<CharDevice>, error: &
         name,
         node_guid: None,
         firmware: None,
-        board: None,
         pci: pci_ancestor(&device),
         netdevs: attribute::list_names(&device.join("net")).unwrap_or_default(),
         ports: Vec::new(),
@@ -181,8 +177,20 @@ fn read_port(directory: &Path, number: u32) -> Result<SysfsPort, Error> {
         lid: attribute::read_sized(&at("lid"))?,
         sm_lid: attribute::read_sized(&at("sm_lid"))?,
         guid: read_port_guid(&at("gids/0"))?,
-        pkeys: port_tables::read_pkeys(&at("pkeys"))?.into_iter().map(|(_, key)| key).collect(),
+        pkeys: read_pkeys(&at("pkeys"))?,
     })
+}
+
+/// Reads the P_Key table of a port in the order of its slots. Empty slots are omitted.
+fn read_pkeys(directory: &Path) -> Result<Vec<PKey>, Error> {
+    let mut slots: Vec<(u32, PKey)> = Vec::new();
+    for name in attribute::list_names(directory)? {
+        let Ok(slot) = name.parse() else { continue };
+        let value: Option<u16> = attribute::read_sized(&directory.join(name))?;
+        slots.extend(value.and_then(PKey::new).map(|key| (slot, key)));
+    }
+    slots.sort();
+    Ok(slots.into_iter().map(|(_, key)| key).collect())
 }
 
 fn read_link_layer(port: &Path) -> Result<Option<LinkLayer>, Error> {
@@ -213,7 +221,7 @@ fn read_port_guid(path: &Path) -> Result<Option<Guid>, Error> {
 
 /// The nearest PCI function in the sysfs path of the device. A subfunction (SF) is on the auxiliary bus, below its
 /// PCI function.
-pub(super) fn pci_ancestor(device: &Path) -> Option<PciAddress> {
+fn pci_ancestor(device: &Path) -> Option<PciAddress> {
     let path = device.canonicalize().ok()?;
     path.iter().rev().find_map(|part| part.to_str()?.parse().ok())
 }

@@ -9,7 +9,7 @@
 //! class/infiniband_mad/umad0       ├─ character devices of the RDMA device
 //! class/infiniband_mad/issm0       ┘
 //!
-//! counters, port_tables ── of a port       topology, gpu ── PCIe tree       driver ── attributes that are written
+//! counters ── of a port       topology, gpu ── PCIe tree       driver ── attributes that are written
 //! ```
 
 mod attribute;
@@ -20,7 +20,6 @@ pub mod gpu;
 pub mod infiniband;
 pub mod net;
 pub mod pci;
-pub mod port_tables;
 #[cfg(test)]
 mod tests;
 pub mod topology;

@@ -1,9 +1,9 @@
-//! Tests of topology, port tables, counters and drivers, on trees with the kernel's sysfs layout.
+//! Tests of topology, counters and drivers, on trees with the kernel's sysfs layout.
 
 use super::topology::{Distance, Proximity};
-use super::{counters, driver, gpu, infiniband, net, pci, port_tables, topology};
-use crate::{Errno, Error, Root};
-use ferroband_model::{FaultCode, Guid, PKey, PciAddress};
+use super::{counters, driver, gpu, infiniband, net, pci, topology};
+use crate::{Errno, Root};
+use ferroband_model::{FaultCode, PciAddress};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -107,34 +107,6 @@ fn functions_on_unknown_numa_nodes_are_not_near_each_other() {
 }
 
 #[test]
-fn pkey_and_gid_tables_are_read() {
-    let (directory, root) = machine();
-    let port = directory.path().join("sys/class/infiniband/mlx5_0/ports/1");
-    put(&port.join("pkeys/0"), "0xffff\n");
-    put(&port.join("pkeys/1"), "0x0000\n");
-    put(&port.join("pkeys/12"), "0x8005\n");
-    put(&port.join("gids/0"), "fe80:0000:0000:0000:248a:0703:00a1:b2c3\n");
-    put(&port.join("gids/1"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
-    put(&port.join("gids/3"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
-    put(&port.join("gid_attrs/types/0"), "IB/RoCE v1\n");
-    put(&port.join("gid_attrs/types/3"), "RoCE v2\n");
-    put(&port.join("gid_attrs/ndevs/3"), "ens5f0np0\n");
-    assert_eq!(
-        port_tables::pkeys(&root, "mlx5_0", 1).unwrap(),
-        [(0, PKey::DEFAULT), (12, PKey::new(0x8005).unwrap())]
-    );
-    let gids = port_tables::gids(&root, "mlx5_0", 1).unwrap();
-    let [first, third] = gids.as_slice() else { panic!("{gids:?}") };
-    assert_eq!((first.slot, first.guid()), (0, Guid::new(0x248a_0703_00a1_b2c3)));
-    assert_eq!((first.kind.as_deref(), first.netdev.as_deref()), (Some("IB/RoCE v1"), None));
-    assert_eq!((third.slot, third.gid.to_ipv4_mapped()), (3, Some([10, 0, 0, 1].into())));
-    assert_eq!((third.kind.as_deref(), third.netdev.as_deref()), (Some("RoCE v2"), Some("ens5f0np0")));
-    put(&port.join("gids/4"), "nonsense\n");
-    assert!(matches!(port_tables::gids(&root, "mlx5_0", 1), Err(Error::MalformedFile { .. })));
-    assert!(port_tables::gids(&root, "mlx5_9", 1).unwrap().is_empty());
-}
-
-#[test]
 fn unreadable_counters_are_omitted() {
     let (directory, root) = machine();
     let device = directory.path().join("sys/class/infiniband/mlx5_0");
@@ -145,18 +117,16 @@ fn unreadable_counters_are_omitted() {
     put(&device.join("ports/1/hw_counters/lifespan"), "10\n");
     put(&device.join("hw_counters/lifespan"), "10\n");
     put(&device.join("hw_counters/resets"), "1\n");
-    put(&directory.path().join("sys/class/net/ibs5f0/statistics/rx_bytes"), "42\n");
     let counters = counters::port(&root, "mlx5_0", 1).unwrap();
     let port: Vec<_> = counters.port.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(port, [("port_xmit_data", u64::MAX), ("symbol_error", 3)]);
     assert_eq!(counters.hardware.into_iter().collect::<Vec<_>>(), [("out_of_sequence".to_owned(), 7)]);
     assert_eq!(counters::device(&root, "mlx5_0").unwrap()["resets"], 1);
-    assert_eq!(counters::netdev(&root, "ibs5f0").unwrap()["rx_bytes"], 42);
     assert_eq!(counters::port(&root, "mlx5_0", 2).unwrap(), counters::PortCounters::default());
 }
 
 #[test]
-fn interface_is_read_with_its_pci_function() {
+fn interface_is_read() {
     let (directory, root) = machine();
     let location = directory.path().join("sys/devices").join(HCA).join("net/ibs5f0");
     for (name, content) in
@@ -168,8 +138,7 @@ fn interface_is_read_with_its_pci_function() {
     fs::create_dir_all(root.sys("class/net")).unwrap();
     symlink(format!("../../devices/{HCA}/net/ibs5f0"), root.sys("class/net/ibs5f0")).unwrap();
     let netdev = net::netdev(&root, "ibs5f0").unwrap().unwrap();
-    assert_eq!((netdev.link_type, netdev.mtu, netdev.carrier), (Some(32), Some(2044), Some(true)));
-    assert_eq!((netdev.pci, netdev.speed), (Some(address("0000:18:00.0")), None));
+    assert_eq!((netdev.name.as_str(), netdev.mtu, netdev.speed), ("ibs5f0", Some(2044), None));
     assert_eq!(net::netdev(&root, "ib9").unwrap(), None);
 }
 

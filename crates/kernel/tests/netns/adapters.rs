@@ -64,14 +64,11 @@ fn devices_and_ports_match_rdma() {
         .collect();
     for (device, shown) in devices.iter().zip(&shown) {
         assert_eq!(shown["ifindex"], device.index);
-        assert_eq!(shown["fw"].as_str(), device.firmware.as_deref());
         let guid: Guid = shown["node_guid"].as_str().unwrap().parse().unwrap();
-        assert_eq!(device.node_guid, Some(guid).filter(|guid| !guid.is_unset()));
         let sysfs = infiniband::device(LinuxHost::default().root(), &device.name).unwrap().unwrap();
         assert_eq!(sysfs.node_guid, Some(guid), "as in sysfs");
-        let ports = socket.ports(&device.name).unwrap();
-        assert_eq!((ports.len(), device.ports as usize), (sysfs.ports.len(), sysfs.ports.len()));
-        for (port, sysfs) in ports.iter().zip(&sysfs.ports) {
+        assert_eq!(shown["fw"].as_str(), sysfs.firmware.as_deref());
+        for port in &sysfs.ports {
             let link = &links[&format!("{}/{}", device.name, port.number)];
             assert_eq!(link["lid"].as_u64(), port.lid.map(u64::from));
             assert_eq!(link["sm_lid"].as_u64(), port.sm_lid.map(u64::from));
@@ -79,7 +76,6 @@ fn devices_and_ports_match_rdma() {
                 link["state"].as_str().unwrap().to_lowercase(),
                 format!("{:?}", port.state).to_lowercase()
             );
-            assert_eq!((port.state, port.lid), (sysfs.state, sysfs.lid.map(u32::from)));
         }
     }
 }
@@ -205,19 +201,6 @@ fn rdma_device_moves_to_a_namespace_and_back() {
     linux.move_rdma_device(&device, Some(&pod), &host_netns).unwrap();
     assert!(names(&rdma("dev show")).contains(&device));
     assert_eq!(linux.interfaces(vf, None).unwrap().len(), 1);
-}
-
-#[test]
-#[ignore = "needs adapters"]
-fn rdma_device_can_be_renamed() {
-    let (.., device) = last_vf();
-    let mut socket = RdmaSocket::open().unwrap();
-    socket.rename_device(&device, "renamed_0").unwrap();
-    assert!(names(&rdma("dev show")).contains(&"renamed_0".to_owned()));
-    socket.rename_device("renamed_0", &device).unwrap();
-    assert!(names(&rdma("dev show")).contains(&device));
-    let taken = rdma("dev show")[0]["ifname"].as_str().unwrap().to_owned();
-    assert_eq!(socket.rename_device(&device, &taken).unwrap_err().errno(), Some(Errno::EEXIST));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use ferroband_kernel::Netns;
 use ferroband_kernel::rtnetlink::{Link, LinkKind, NewLink, RouteSocket};
+use ipnet::IpNet;
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
+use std::net::IpAddr;
 use std::process::Command;
 
 /// Moves the calling thread to a new network namespace and opens a socket there.
@@ -20,6 +22,13 @@ pub fn new_netns() -> Netns {
     })
     .join()
     .unwrap()
+}
+
+/// Destination and gateway of the unicast routes of the main table through the interface.
+pub fn main_routes(route: &mut RouteSocket, index: u32) -> Vec<(IpNet, Option<IpAddr>)> {
+    let entries = route.all_routes().unwrap().into_iter();
+    let through = entries.filter(|entry| entry.is_main_unicast() && entry.interface == Some(index));
+    through.map(|entry| (entry.route.destination, entry.route.gateway)).collect()
 }
 
 /// Parsed output of `ip -j …` in the namespace of the calling thread.

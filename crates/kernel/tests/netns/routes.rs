@@ -1,7 +1,7 @@
 //! Tests of routes with all their attributes, of several routes to one destination, and of routing rules.
 
-use super::fixture::{create_veth, enter_new_netns, ip_json};
-use ferroband_kernel::rtnetlink::{Link, MainRoute, RouteSocket, RouteSpec, RoutingRule};
+use super::fixture::{create_veth, enter_new_netns, ip_json, main_routes};
+use ferroband_kernel::rtnetlink::{Link, RouteSocket, RouteSpec, RoutingRule};
 use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -59,8 +59,8 @@ fn second_default_route_is_appended_after_the_first() {
     assert_eq!(ip_json("-4 route get 8.8.8.8")[0]["dev"], "eth0");
     // For IPv6 the kernel merges both default routes into one with two next hops. Each must be listed once.
     for (link, gateway) in [(&eth0, "fd44::1"), (&net1, "fd00::1")] {
-        let listed = route.routes(link.index).unwrap();
-        let expected = MainRoute { destination: net("::/0"), gateway: address(gateway) };
+        let listed = main_routes(&mut route, link.index);
+        let expected = (net("::/0"), address(gateway));
         assert_eq!(listed.iter().filter(|path| **path == expected).count(), 1, "{listed:?}");
     }
 }
@@ -108,7 +108,7 @@ fn all_route_attributes_are_preserved() {
     let expected = RouteSpec { destination: net("10.1.0.0/16"), scope: Some(0), ..ipv4 };
     assert_eq!((entry.route, entry.interface, entry.kind), (expected, Some(net1.index), 1));
     assert_eq!(find(100).route.mtu, Some(1380));
-    assert!(!route.routes(net1.index).unwrap().iter().any(|path| path.destination == net("10.1.0.0/16")));
+    assert!(!main_routes(&mut route, net1.index).iter().any(|path| path.0 == net("10.1.0.0/16")));
 
     for _ in 0..2 {
         route.remove_route(net1.index, &ipv4).unwrap();
@@ -143,7 +143,11 @@ fn rules_are_added_and_removed() {
     let mut route = enter_new_netns();
     pod(&mut route);
     let from = RoutingRule { priority: Some(1000), ..RoutingRule::from_source(net("192.168.0.5/32"), 100) };
-    let ipv6 = RoutingRule { priority: Some(1001), ..RoutingRule::to_destination(net("fd00::/64"), 2000) };
+    let ipv6 = RoutingRule {
+        priority: Some(1001),
+        destination: Some(net("fd00::/64")),
+        ..RoutingRule::for_family(true, 2000)
+    };
     let marked = RoutingRule {
         priority: Some(1002),
         mark: Some((0x10, 0xff)),

@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_code_has_a_meaning_a_cause_and_a_remedy() {
-        for code in FaultCode::all() {
+        for code in FaultCode::ALL {
             let entries: Vec<Explanation> =
                 TABLES.into_iter().flatten().filter(|(other, _)| *other == code).map(|(_, e)| *e).collect();
             assert_eq!(entries, [code.explanation()], "{code:?}: it must be in one table, once");

@@ -42,7 +42,7 @@ pub(super) enum AllocatorRequest {
 #[derive(Clone, Debug)]
 pub struct AllocatorHandle {
     requests: mpsc::Sender<AllocatorRequest>,
-    assign_timeout: Duration,
+    pub(super) assign_timeout: Duration,
 }
 
 /// Creates a handle and its batch writer, which the caller must run.
@@ -59,11 +59,6 @@ pub fn create_allocator<S: BlockStore>(
 }
 
 impl AllocatorHandle {
-    /// Sets how long an assignment may take, instead of the default of 15 seconds.
-    pub fn with_assign_timeout(self, assign_timeout: Duration) -> Self {
-        Self { assign_timeout, ..self }
-    }
-
     /// Assigns one address per request and returns them in the same order. All requests must belong to one
     /// sandbox. `what` is the object that the error names if the assignment fails.
     pub async fn assign(
@@ -75,10 +70,9 @@ impl AllocatorHandle {
             return Ok(Vec::new());
         }
         let (reply, response) = oneshot::channel();
-        let timed_out = timeout_fault(&what);
         let request = AllocatorRequest::Assign {
             requests,
-            what,
+            what: what.clone(),
             deadline: Instant::now() + self.assign_timeout,
             reply,
         };
@@ -86,7 +80,11 @@ impl AllocatorHandle {
             self.requests.send(request).await.ok()?;
             response.await.ok()
         };
-        timeout(self.assign_timeout, exchange).await.ok().flatten().unwrap_or(Err(timed_out))
+        timeout(self.assign_timeout, exchange)
+            .await
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Err(timeout_fault(&what)))
     }
 
     /// Frees the addresses that `release` selects. Returns `false` if the API server did not accept the write

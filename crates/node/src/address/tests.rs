@@ -228,7 +228,8 @@ async fn queued_requests_complete_when_the_api_server_returns() {
 #[tokio::test]
 async fn assign_fails_with_a_retriable_fault_while_the_api_server_is_unavailable() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store).with_assign_timeout(Duration::from_millis(200));
+    let mut allocator = start_writer("n1", &store);
+    allocator.assign_timeout = Duration::from_millis(200);
     store.inject(&[InjectedFailure::Unavailable; 50]);
     let fault = allocator.assign("network default/ib".into(), requests(1, "10.0.0.0/24")).await.unwrap_err();
     assert_eq!((fault.code, fault.code.cni_code()), (FaultCode::ApiUnavailable, 11));
@@ -239,7 +240,8 @@ async fn assign_fails_with_a_retriable_fault_while_the_api_server_is_unavailable
 #[tokio::test(start_paused = true)]
 async fn release_frees_an_address_whose_write_response_was_lost() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store).with_assign_timeout(Duration::from_millis(60));
+    let mut allocator = start_writer("n1", &store);
+    allocator.assign_timeout = Duration::from_millis(60);
     // The address is written, but the response is lost and the ADD times out.
     let mut failures = vec![InjectedFailure::ResponseLost];
     failures.extend([InjectedFailure::Unavailable; 3]);

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Error,
     discover::Inventory,
+    error::blocking,
     kubelet::{HeldDevices, PodResourcesClient, read_checkpoint},
     pools::{AdvertisedPool, PoolConfig, PoolProblem, build_advertised_pools},
 };
@@ -17,7 +18,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{sync::watch, task::spawn_blocking, time};
+use tokio::{sync::watch, time};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -63,12 +64,8 @@ pub async fn run_device_state(
     loop {
         let (config, current) =
             (configured.borrow_and_update().clone(), inventory.borrow_and_update().clone());
-        let reading = spawn_blocking({
-            let plugins_dir = plugins_dir.clone();
-            move || read_checkpoint(&plugins_dir)
-        });
-        let checkpoint =
-            reading.await.map_err(|e| Error::Task { task: "device state", source: Some(Box::new(e)) })?;
+        let dir = plugins_dir.clone();
+        let checkpoint = blocking("device state", move || read_checkpoint(&dir)).await?;
         let mut held = checkpoint.unwrap_or_else(|| allocated.lock().clone());
         if !held.is_empty() {
             stale.remove_stale(

@@ -13,9 +13,9 @@ use super::{
     },
 };
 use crate::{Error, dir_watch::WatchedDir, error::error_chain};
+use ferroband_kernel::files::remove_file;
 use std::{
     fs,
-    io::ErrorKind,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -55,12 +55,7 @@ impl PluginServer {
     pub(super) fn start(dir: &Path, plugin: &ResourcePlugin) -> Result<Self, Error> {
         let resource = plugin.resource.clone();
         let socket = dir.join(socket_name(&resource));
-        match fs::remove_file(&socket) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                return Err(Error::File { action: "remove", path: socket, source });
-            }
-            _ => {}
-        }
+        remove_file(&socket).map_err(Error::file("remove", &socket))?;
         let listener = UnixListener::bind(&socket)
             .map_err(|e| Error::Serve { path: socket.clone(), source: Box::new(e) })?;
         let stop = CancellationToken::new();

@@ -3,12 +3,12 @@
 
 use crate::{
     Error,
-    install::write_atomically,
+    install::{create_dir, write_atomically},
     kubelet::device_plugin_api::{ContainerAllocateResponse, DeviceSpec},
 };
 use ferroband_model::ResourceName;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 /// Device files of each function, by PCI address.
 pub type CdiDevices = BTreeMap<String, Vec<DeviceSpec>>;
@@ -35,11 +35,7 @@ pub fn use_cdi_names(
         })
         .collect();
     let content = json!({ "cdiVersion": "0.5.0", "kind": kind, "devices": list }).to_string();
-    fs::create_dir_all(dir).map_err(|source| Error::File {
-        action: "create",
-        path: dir.to_owned(),
-        source,
-    })?;
+    create_dir(dir)?;
     let file = dir.join(format!("ferroband-{}-{}.json", resource.prefix(), resource.name()));
     write_atomically(&file, &mut content.as_bytes(), 0o644)?;
     let names: Vec<_> = ids.iter().map(|id| format!("{kind}={id}")).collect();

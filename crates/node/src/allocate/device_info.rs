@@ -3,13 +3,13 @@
 //! A file stays until its device is allocated to another pod, so a running pod keeps its file when the daemon
 //! restarts.
 
-use crate::{Error, install::write_atomically};
+use crate::{
+    Error,
+    install::{create_dir, write_atomically},
+};
 use ferroband_model::ResourceName;
 use serde_json::json;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Writes the device-info file of the function with the PCI address `id` into `dir`. `rdma` are the names of its
 /// RDMA devices.
@@ -19,11 +19,7 @@ pub fn write(dir: &Path, resource: &ResourceName, id: &str, rdma: &[String]) -> 
         pci["rdma-device"] = rdma.join(",").into();
     }
     let content = json!({ "type": "pci", "version": "1.1.0", "pci": pci }).to_string();
-    fs::create_dir_all(dir).map_err(|source| Error::File {
-        action: "create",
-        path: dir.to_owned(),
-        source,
-    })?;
+    create_dir(dir)?;
     write_atomically(&path(dir, resource, id), &mut content.as_bytes(), 0o444)
 }
 

@@ -88,7 +88,7 @@ pub fn build_resolved(
     // The runtimeConfig of the CNI call applies to the default network only.
     let mut values = if default { add.runtime_config.clone() } else { Map::new() };
     values.extend(capability::from_selection(selection));
-    let info_file = device_info::cni_file_for_plugin(&network, &add.pod.container, &ifname);
+    let info_file = || device_info::cni_file_for_plugin(&network, &add.pod.container, &ifname);
     capability::add_device(&mut values, device.as_ref(), info_file);
     let plugins = config.plugins.iter().cloned().map(|mut plugin| {
         if let Some(device) = &device {

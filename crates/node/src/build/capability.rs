@@ -38,12 +38,16 @@ pub fn from_selection(selection: &NetworkSelection) -> Map<String, Value> {
 
 /// Adds the device that the kubelet allocated for a network to the capability values. It overrides a device
 /// that the pod's networks annotation names.
-pub fn add_device(values: &mut Map<String, Value>, device: Option<&AttachmentDevice>, info_file: String) {
+pub fn add_device(
+    values: &mut Map<String, Value>,
+    device: Option<&AttachmentDevice>,
+    info_file: impl FnOnce() -> String,
+) {
     if let Some(device) = device {
         values.insert("deviceID".to_owned(), json!(device.id));
     }
     if values.contains_key("deviceID") {
-        values.insert("CNIDeviceInfoFile".to_owned(), json!(info_file));
+        values.insert("CNIDeviceInfoFile".to_owned(), json!(info_file()));
     }
 }
 

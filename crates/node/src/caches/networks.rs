@@ -40,11 +40,7 @@ impl NetworkDefinitionCache {
             return Ok(Some(definition));
         }
         let api: Api<NetworkAttachmentDefinition> = Api::namespaced(self.client.clone(), namespace);
-        let found = with_timeout(api.get_opt(name)).await.map_err(|e| Error::Api {
-            action: "get",
-            object: format!("NetworkAttachmentDefinition {namespace}/{name}"),
-            source: Box::new(e),
-        })?;
-        Ok(found.map(Arc::new))
+        let failed = Error::api("get", format!("NetworkAttachmentDefinition {namespace}/{name}"));
+        Ok(with_timeout(api.get_opt(name)).await.map_err(failed)?.map(Arc::new))
     }
 }

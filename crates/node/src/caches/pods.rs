@@ -110,11 +110,8 @@ impl NodePodCache {
             return Ok(Some(pod_facts));
         }
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let found = with_timeout(api.get_opt(&pod.name)).await.map_err(|e| Error::Api {
-            action: "get",
-            object: format!("pod {pod}"),
-            source: Box::new(e),
-        })?;
+        let found =
+            with_timeout(api.get_opt(&pod.name)).await.map_err(Error::api("get", format!("pod {pod}")))?;
         Ok(found.map(|object| Arc::new(PodFacts::from_metadata(object.metadata))))
     }
 }

@@ -127,9 +127,8 @@ impl SpiderpoolCache {
     /// before the pod.
     pub async fn with_fresh_pools(&self, input: PoolSelectionInput) -> Result<PoolSelectionInput, Fault> {
         let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
-        let listed = with_timeout(api.list(&ListParams::default())).await.map_err(|e| {
-            Error::Api { action: "list", object: "SpiderIPPools".into(), source: Box::new(e) }.fault()
-        })?;
+        let listed = with_timeout(api.list(&ListParams::default())).await;
+        let listed = listed.map_err(|e| Error::api("list", "SpiderIPPools")(e).fault())?;
         let pools = listed.items.into_iter().map(|pool| (pool.name_any(), parse_guarded(pool))).collect();
         Ok(PoolSelectionInput { pools, ..input })
     }

@@ -7,11 +7,11 @@ use crate::{
 };
 use ferroband_kernel::{
     Errno, Hardware, NetnsMode, Root, RouteSocket,
+    files::remove_file,
     firmware::{self, Firmware},
     rtnetlink::{GuidKind, VfLinkState},
 };
 use ferroband_model::PciAddress;
-use std::{fs, io::ErrorKind};
 
 /// How an action ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +113,5 @@ fn write_modprobe_options(root: &Root, options: &str) -> Result<(), Error> {
 
 fn remove_modprobe_options(root: &Root) -> Result<(), Error> {
     let path = root.path(MODPROBE_CONF);
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            Err(Error::File { action: "remove", path, source })
-        }
-        _ => Ok(()),
-    }
+    remove_file(&path).map_err(Error::file("remove", &path))
 }

@@ -7,6 +7,7 @@ use crate::{
     Error, NodeSettings,
     api_call::with_timeout,
     caches::PodOwner,
+    error::blocking,
     partition::{GuidClaimClient, GuidLease, GuidRequests},
 };
 use ferroband_api::sriov::{PendingAction, SriovNetworkNodeState};
@@ -17,7 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::watcher::Event};
 use serde::Serialize;
 use std::{collections::BTreeSet, sync::Arc};
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::sync::watch;
 
 /// What the node daemon would do.
 #[derive(Clone, Debug, Serialize)]
@@ -56,7 +57,7 @@ pub async fn dry_run(settings: NodeSettings, state: Option<SriovNetworkNodeState
         None => read_facts(&settings).await?,
     };
     let desired = DesiredNodeConfig::from_spec(&facts.state.spec);
-    let compared = spawn_blocking(move || {
+    let compared = blocking("dry run", move || {
         let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&settings.root)?.into();
         let configurator = Configurator {
             original_states: OriginalStateStore::new(hardware.root()),
@@ -71,8 +72,7 @@ pub async fn dry_run(settings: NodeSettings, state: Option<SriovNetworkNodeState
         };
         configurator.compare(&desired, Vec::new())
     });
-    let failed = |e| Error::Task { task: "dry run", source: Some(Box::new(e)) };
-    let diff = compared.await.map_err(failed)??.diff;
+    let diff = compared.await??.diff;
     let problems = diff.faults.iter().map(ToString::to_string).collect();
     Ok(DryRun { node: facts.state.name_any(), actions: diff.pending(), problems })
 }
@@ -89,18 +89,16 @@ fn offline_facts(settings: &NodeSettings, state: SriovNetworkNodeState) -> Clust
 
 async fn read_facts(settings: &NodeSettings) -> Result<ClusterFacts, Error> {
     let client = api_client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
-    let failed =
-        |action, object: String| move |e: kube::Error| Error::Api { action, object, source: Box::new(e) };
     let states: Api<SriovNetworkNodeState> = Api::namespaced(client.clone(), &settings.namespace);
     let object = format!("SriovNetworkNodeState {}/{}", settings.namespace, settings.node);
-    let state = with_timeout(states.get(&settings.node)).await.map_err(failed("get", object))?;
+    let state = with_timeout(states.get(&settings.node)).await.map_err(Error::api("get", object))?;
     let claims = GuidClaimClient::new(client.clone(), settings.node.clone());
     let (cluster, range) = tokio::try_join!(claims.cluster_uid(), claims.guid_range())?;
     // A GUID of a configured range is known only after it is claimed.
     let guids = (range == GuidRange::DEFAULT)
         .then(|| -> Arc<dyn GuidSource> { Arc::new(DerivedGuids { cluster, node: settings.node.clone() }) });
-    let leases = claims.list_node_leases().await.map_err(failed("list", "GuidBlocks".to_owned()))?;
-    let pods = list_pods(client, &settings.node).await.map_err(failed("list", "pods".to_owned()))?;
+    let leases = claims.list_node_leases().await.map_err(Error::api("list", "GuidBlocks"))?;
+    let pods = list_pods(client, &settings.node).await.map_err(Error::api("list", "pods"))?;
     Ok(ClusterFacts { state, guids, requested_guids: leases.into_iter().collect(), pods })
 }
 

@@ -66,7 +66,6 @@ impl NodeStateObject {
     }
 
     fn api_error(&self, action: &'static str, source: kube::Error) -> Error {
-        let object = format!("SriovNetworkNodeState {}/{}", self.namespace, self.node);
-        Error::Api { action, object, source: Box::new(source) }
+        Error::api(action, format!("SriovNetworkNodeState {}/{}", self.namespace, self.node))(source)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     Error,
     install::{create_dir, write_atomically},
 };
-use ferroband_kernel::Root;
+use ferroband_kernel::{Root, files::remove_file};
 use ferroband_model::{Guid, PciAddress};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -94,11 +94,7 @@ impl OriginalStateStore {
                 continue;
             };
             let path = self.path(pci);
-            let text = fs::read(&path).map_err(|source| Error::File {
-                action: "read",
-                path: path.clone(),
-                source,
-            })?;
+            let text = fs::read(&path).map_err(Error::file("read", &path))?;
             let state = serde_json::from_slice(&text)
                 .map_err(|e| Error::Unreadable { object: path.display().to_string(), source: Box::new(e) })?;
             states.insert(pci, state);
@@ -116,11 +112,6 @@ impl OriginalStateStore {
 
     pub fn remove(&self, pci: PciAddress) -> Result<(), Error> {
         let path = self.path(pci);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                Err(Error::File { action: "remove", path, source })
-            }
-            _ => Ok(()),
-        }
+        remove_file(&path).map_err(Error::file("remove", &path))
     }
 }

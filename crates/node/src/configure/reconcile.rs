@@ -7,7 +7,10 @@ use super::{
     reboot::{RebootLog, RebootStatus},
     report::{Progress, build_status, deferred_message, is_urgent},
 };
-use crate::{Error, error::error_chain};
+use crate::{
+    Error,
+    error::{blocking, error_chain},
+};
 use ferroband_api::sriov::{
     DRAIN_COMPLETE, DRAIN_REQUIRED, IDLE, REBOOT_REQUIRED, SriovNetworkNodeState, SriovNetworkNodeStateStatus,
 };
@@ -16,7 +19,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 /// Interval of configuration passes while nothing changes.
@@ -105,7 +107,7 @@ impl NodeStateReconciler {
                 self.write_status(&state, &pass, &[], &Progress::Applying).await?;
             }
             let (configurator, actions) = (self.configurator.clone(), pass.diff.actions);
-            let applied = blocking(move || Ok(configurator.apply(&actions))).await?;
+            let applied = blocking("configuration", move || configurator.apply(&actions)).await?;
             failures = applied.failures;
             refused.extend(applied.refused);
             pass = self.prepare(&desired, refused.clone()).await?;
@@ -203,7 +205,7 @@ impl NodeStateReconciler {
         refused: Vec<Action>,
     ) -> Result<ConfigurationPass, Error> {
         let (configurator, desired) = (self.configurator.clone(), desired.clone());
-        blocking(move || configurator.prepare(&desired, refused)).await
+        blocking("configuration", move || configurator.prepare(&desired, refused)).await?
     }
 
     /// Writes the status if it changed. If the change is not urgent and the last write is recent, returns how long
@@ -236,11 +238,4 @@ impl NodeStateReconciler {
         self.last_written = Some((Instant::now(), status));
         Ok(None)
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let done = spawn_blocking(work).await;
-    done.map_err(|e| Error::Task { task: "configuration", source: Some(Box::new(e)) })?
 }

@@ -14,7 +14,7 @@ use crate::{
     partition::{GuidClaimClient, RequestedGuids},
     pools::DevicePool,
 };
-use ferroband_daemon::{tasks::TaskSet, watch_cache::WatchCache};
+use ferroband_daemon::{Retry, tasks::TaskSet, watch_cache::WatchCache};
 use ferroband_kernel::{Hardware, firmware::Firmware};
 use ferroband_partition::{ClusterSlice, GuidRange};
 use kube::Client;
@@ -101,17 +101,17 @@ pub fn start_configurator(inputs: ConfiguratorInputs, tasks: &mut TaskSet<Error>
 /// source.
 async fn guid_source(inputs: &ConfiguratorInputs) -> Arc<dyn GuidSource> {
     let claims = GuidClaimClient::new(inputs.client.clone(), inputs.node.clone());
-    let mut last_error = String::new();
+    let mut retry = Retry::new(MIN_BACKOFF, MIN_BACKOFF);
     let (cluster, range) = loop {
-        let fault = match tokio::try_join!(claims.cluster_uid(), claims.guid_range()) {
+        match tokio::try_join!(claims.cluster_uid(), claims.guid_range()) {
             Ok(both) => break both,
-            Err(fault) => fault.to_string(),
-        };
-        if fault != last_error {
-            warn!(error = fault, "cannot read the cluster identity and the GUID range, retrying");
-            last_error = fault;
+            Err(fault) => {
+                if let Some(error) = retry.news(&fault) {
+                    warn!(error, "cannot read the cluster identity and the GUID range, retrying");
+                }
+                retry.pause().await;
+            }
         }
-        time::sleep(MIN_BACKOFF).await;
     };
     // Derived GUIDs are spread over the full default range of ib-kubernetes, so collisions are unlikely. In a
     // smaller range, GUIDs must be claimed.

@@ -217,13 +217,12 @@ impl From<infiniband::SysfsPort> for InventoryPort {
 
 impl DeviceFile {
     /// Returns the device file if it exists in `dir`. It may not exist yet, because sysfs lists a file before
-    /// udev creates it. Returns `None` for the file of the connection manager, which is not part of a device.
+    /// udev creates it.
     fn existing(dir: &Path, file: &CharDevice) -> Option<Self> {
         let role = match file.role {
             CharDeviceRole::Verbs => DeviceFileRole::Verbs,
             CharDeviceRole::Management { .. } => DeviceFileRole::Management,
             CharDeviceRole::SubnetManager { .. } => DeviceFileRole::SubnetManager,
-            CharDeviceRole::ConnectionManager => return None,
         };
         let path = dir.join(&file.name);
         path.exists().then_some(Self { path, role })

@@ -12,12 +12,12 @@ use super::{
     DiscoveryRoots, Inventory,
     hw_events::{DiscoveryEvent, DiscoveryEvents},
 };
-use crate::{Error, dir_watch::WatchedDir, error::error_chain};
+use crate::{Error, dir_watch::WatchedDir, error::blocking};
+use ferroband_daemon::{Retry, error_chain};
 use ferroband_kernel::Hardware;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
-    task::spawn_blocking,
     time::{self, Instant, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ const FULL_READ_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Reads the inventory on a thread that may block.
 pub async fn read_inventory(roots: DiscoveryRoots) -> Result<Inventory, Error> {
-    Ok(blocking(move || roots.read_inventory()).await??)
+    Ok(blocking("discovery", move || roots.read_inventory()).await??)
 }
 
 /// Keeps `inventory` current until `stop`. Changes of devices and port states appear within about a second.
@@ -68,7 +68,8 @@ struct InventoryWatcher {
 
 impl InventoryWatcher {
     async fn run(mut self, inventory: watch::Sender<Arc<Inventory>>) -> Result<(), Error> {
-        let mut last_problem = String::new();
+        // Only a new failure is logged. The pauses are those of `wait_for_change`.
+        let mut retry = Retry::new(POLL_INTERVAL, POLL_INTERVAL);
         loop {
             if self.device_dir_watch.is_none() {
                 self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
@@ -78,15 +79,13 @@ impl InventoryWatcher {
             let (summary, ports) = (self.fingerprint().await?, self.port_fingerprint().await?);
             match read_inventory(self.roots.clone()).await {
                 Ok(current) => {
-                    last_problem.clear();
+                    retry.succeeded();
                     publish(&inventory, current);
                 }
                 // Keep the last inventory, because an unreadable file is no reason to remove devices.
                 Err(e) => {
-                    let problem = error_chain(&e);
-                    if problem != last_problem {
-                        warn!(error = problem, "cannot read the hardware inventory, keeping the last one");
-                        last_problem = problem;
+                    if let Some(error) = retry.news(&e) {
+                        warn!(error, "cannot read the hardware inventory, keeping the last one");
                     }
                 }
             }
@@ -129,7 +128,7 @@ impl InventoryWatcher {
 
     fn fingerprint(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send + use<> {
         let (roots, hardware) = (self.roots.clone(), self.hardware.clone());
-        blocking(move || {
+        blocking("discovery", move || {
             // Only simulated hardware needs a refresh. It fails in a process that may not write the simulated
             // files.
             if let Err(e) = hardware.refresh() {
@@ -141,7 +140,7 @@ impl InventoryWatcher {
 
     fn port_fingerprint(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send + use<> {
         let roots = self.roots.clone();
-        blocking(move || roots.port_fingerprint())
+        blocking("discovery", move || roots.port_fingerprint())
     }
 }
 
@@ -164,10 +163,6 @@ async fn device_dir_changed(path: &Path, dir_watch: Option<&mut WatchedDir>) -> 
             false
         }
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    spawn_blocking(work).await.map_err(|e| Error::Task { task: "discovery", source: Some(Box::new(e)) })
 }
 
 fn publish(inventory: &watch::Sender<Arc<Inventory>>, current: Inventory) {

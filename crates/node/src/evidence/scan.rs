@@ -17,7 +17,7 @@ use crate::{
     Error,
     address::{AddressBlockCache, AllocatorHandle, QUARANTINE_UID},
     caches::PodFacts,
-    error::error_chain,
+    error::{blocking, error_chain},
 };
 use ferroband_address::{
     AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockView, IpBlockId, IpSpace,
@@ -123,12 +123,9 @@ impl Evidence {
 
     async fn read_sandboxes(&self) -> Result<Sandboxes, Error> {
         let (root, netns_dirs) = (self.root.clone(), self.netns_dirs.clone());
-        let task_error = |e| Error::Task { task: "reading the sandbox journals", source: Some(e) };
-        match spawn_blocking(move || Sandboxes::read(&root, &netns_dirs)).await {
-            Ok(Ok(sandboxes)) => Ok(sandboxes),
-            Ok(Err(e)) => Err(task_error(Box::new(e))),
-            Err(e) => Err(task_error(Box::new(e))),
-        }
+        let task = "reading the sandbox journals";
+        let read = blocking(task, move || Sandboxes::read(&root, &netns_dirs)).await?;
+        read.map_err(|e| Error::Task { task, source: Some(Box::new(e)) })
     }
 
     /// Returns the allocations of this node in all blocks, except reserved and quarantined addresses.

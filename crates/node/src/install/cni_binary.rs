@@ -1,8 +1,8 @@
 //! Installs the CNI binary and its aliases.
 
-use super::{uninstall::saved_path, write_atomically};
+use super::{create_dir, uninstall::saved_path, write_atomically};
 use crate::Error;
-use ferroband_kernel::atomic_file::temporary_path;
+use ferroband_kernel::files::{remove_file, temporary_path};
 use std::{
     fs::{self, File},
     io::{self, BufReader, ErrorKind, Read},
@@ -18,20 +18,12 @@ pub(super) const SAVED_SUFFIX: &str = ".before-ferroband";
 
 /// Copies `program` to `folder` as `ferroband`, and creates a symlink to it for each alias.
 pub fn install_binaries(program: &Path, folder: &Path, aliases: &[String]) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(|source| Error::File {
-        action: "create",
-        path: folder.to_owned(),
-        source,
-    })?;
+    create_dir(folder)?;
     let target = folder.join(BINARY_NAME);
     if have_same_content(program, &target).unwrap_or(false) {
         info!(program = %target.display(), "CNI binary is up to date");
     } else {
-        let mut content = File::open(program).map_err(|source| Error::File {
-            action: "read",
-            path: program.to_owned(),
-            source,
-        })?;
+        let mut content = File::open(program).map_err(Error::file("read", program))?;
         write_atomically(&target, &mut content, 0o755)?;
         info!(program = %target.display(), "CNI binary installed");
     }
@@ -61,10 +53,7 @@ fn install_alias(folder: &Path, alias: &str) -> Result<(), Error> {
         Err(e) => return Err(failed(e)),
     }
     let temporary = temporary_path(&path);
-    match fs::remove_file(&temporary) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
-        _ => {}
-    }
+    remove_file(&temporary).map_err(failed)?;
     // The link target is relative, so that it resolves wherever the directory is mounted.
     symlink(BINARY_NAME, &temporary).map_err(failed)?;
     fs::rename(&temporary, &path).map_err(failed)?;

@@ -4,6 +4,7 @@ use super::{uninstall, write_atomically};
 use crate::{
     Error,
     dir_watch::WatchedDir,
+    error::blocking,
     resolve::{CONFLIST, DefaultNetwork, find_default_network},
 };
 use ferroband_attach::{CniVersion, POD_ANNOTATIONS_CAPABILITY, PlainPods};
@@ -98,12 +99,12 @@ pub async fn keep_conflist(
 
 async fn sync_conflist(root: &Root, folder: &Path, plain_pods: &PlainPods) -> Result<(), Error> {
     let (root, folder, plain_pods) = (root.clone(), folder.to_owned(), plain_pods.clone());
-    let writing = tokio::task::spawn_blocking(move || match uninstall::is_uninstalled(&root) {
+    let writing = blocking("CNI configuration writer", move || match uninstall::is_uninstalled(&root) {
         // Ferroband is being uninstalled from this node, so its CNI configuration must not be written again.
         true => Ok(()),
         false => write_conflist(&folder, &plain_pods),
     });
-    writing.await.map_err(|e| Error::Task { task: "CNI configuration writer", source: Some(Box::new(e)) })?
+    writing.await?
 }
 
 /// Writes Ferroband's CNI configuration file to `folder`, unless the file already has the right content.

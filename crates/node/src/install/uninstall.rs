@@ -1,15 +1,11 @@
 //! Uninstalls Ferroband from a node.
 
-use super::{cni_binary, write_atomically};
+use super::{cni_binary, create_dir, write_atomically};
 use crate::{Error, resolve::CONFLIST};
 use ferroband_attach::{KEPT_RUN_FILES, KEPT_STATE, PendingUninstall, remove_leftovers};
 use ferroband_daemon::shutdown_signal;
-use ferroband_kernel::Root;
-use std::{
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use ferroband_kernel::{Root, files::remove_file};
+use std::path::{Path, PathBuf};
 use tracing::info;
 
 /// Restores the node to its state before Ferroband. This happens at once if no pod has an attachment, and
@@ -23,8 +19,7 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
     };
     // The marker file makes a running daemon stop reinstalling files, so it is written before any file is
     // removed.
-    let run = root.run("ferroband");
-    fs::create_dir_all(&run).map_err(|source| Error::File { action: "create", path: run, source })?;
+    create_dir(&root.run("ferroband"))?;
     write_atomically(&uninstall_marker(root), &mut "".as_bytes(), 0o600)?;
     let mut pending = PendingUninstall::default();
     pending.remove.push(relative(net_d.join(CONFLIST)));
@@ -45,12 +40,8 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
 
 /// Cancels an uninstallation that still waits for pods.
 pub fn cancel_uninstall(root: &Root) -> Result<(), Error> {
-    match fs::remove_file(uninstall_marker(root)) {
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            return Err(Error::File { action: "remove", path: uninstall_marker(root), source: e });
-        }
-        _ => {}
-    }
+    let marker = uninstall_marker(root);
+    remove_file(&marker).map_err(Error::file("remove", &marker))?;
     Ok(PendingUninstall::cancel(root)?)
 }
 

@@ -6,8 +6,8 @@ use super::NetworkStatusWriter;
 use crate::{
     Error,
     caches::NodePodCache,
-    error::error_chain,
-    pending_files::{blocking, process_pending},
+    error::{blocking, error_chain},
+    pending_files::process_pending,
     resolve::resolve_uid,
 };
 use ferroband_attach::pending_status::PendingStatus;
@@ -29,7 +29,7 @@ pub async fn write_pending_statuses(
     }
     let list = || async {
         let at = root.clone();
-        Ok(blocking(move || PendingStatus::list(&at)).await??)
+        Ok(blocking("pending files", move || PendingStatus::list(&at)).await??)
     };
     let write = |status| write_one(&root, &pods, &writer, status);
     process_pending(&PendingStatus::dir(&root), stop, list, write).await
@@ -47,7 +47,7 @@ async fn write_one(
 ) -> Result<bool, Error> {
     let container = pending.container().to_owned();
     let (at, status) = (root.clone(), pending.clone());
-    match blocking(move || status.load(&at)).await? {
+    match blocking("pending files", move || status.load(&at)).await? {
         // The sandbox was deleted.
         Ok(None) => {}
         Ok(Some((plan, outcomes))) => {
@@ -75,7 +75,7 @@ async fn write_one(
         }
     }
     let at = root.clone();
-    blocking(move || pending.remove(&at)).await??;
+    blocking("pending files", move || pending.remove(&at)).await??;
     Ok(true)
 }
 

@@ -1,7 +1,7 @@
 //! Runs the opensm supervisor according to this node's SubnetManagerHost object.
 
 use super::{DesiredOpensm, OpensmProgram, OpensmSupervisor, select_port};
-use crate::{Error, FIELD_MANAGER, install::is_uninstalled};
+use crate::{Error, FIELD_MANAGER, error::blocking, install::is_uninstalled};
 use ferroband_api::ferroband::SubnetManagerHost;
 use ferroband_daemon::{
     Controller, ControllerTiming, SharedCache, Trigger, apply_status, named, reflect, run_controller,
@@ -11,7 +11,6 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::task::spawn_blocking;
 
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reconciliation interval on nodes that do not run opensm.
@@ -60,16 +59,12 @@ impl Controller for OpensmController {
         let object = self.cache.get("", &self.node).filter(|_| !is_uninstalled(&self.root));
         let desired = object.as_deref().map(DesiredOpensm::from_object);
         let supervisor = self.supervisor.clone();
-        let status = spawn_blocking(move || supervisor.lock().reconcile(desired.as_ref(), Instant::now()))
-            .await
-            .map_err(|e| Error::Task { task: "opensm supervisor", source: Some(Box::new(e)) })?;
+        let supervise = move || supervisor.lock().reconcile(desired.as_ref(), Instant::now());
+        let status = blocking("opensm supervisor", supervise).await?;
         let Some(object) = object else { return Ok(None) };
         if object.status.as_ref() != Some(&status) {
-            apply_status(&self.api, FIELD_MANAGER, &self.node, &status).await.map_err(|e| Error::Api {
-                action: "update the status of",
-                object: format!("SubnetManagerHost {}", self.node),
-                source: Box::new(e),
-            })?;
+            let failed = Error::api("update the status of", format!("SubnetManagerHost {}", self.node));
+            apply_status(&self.api, FIELD_MANAGER, &self.node, &status).await.map_err(failed)?;
         }
         Ok(Some(RECONCILE_INTERVAL))
     }

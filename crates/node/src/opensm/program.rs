@@ -1,6 +1,9 @@
 //! The opensm binary, its files and its command line.
 
-use crate::{Error, install::write_atomically};
+use crate::{
+    Error,
+    install::{create_dir, write_atomically},
+};
 use ferroband_kernel::Root;
 use ferroband_model::Guid;
 use std::env;
@@ -91,18 +94,14 @@ impl OpensmProgram {
     /// Returns the command that starts opensm on a port. opensm does not daemonize: it is our child process,
     /// and keeps running as an orphan if we exit.
     pub fn start_command(&self, port: Guid) -> Result<Command, Error> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::File { action: "create", path, source }
-        };
-        fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
+        create_dir(&self.folder)?;
         // opensm uses our own options file, because the one in /etc may, for example, name another partitions
         // file.
         let options = self.folder.join("opensm.conf");
         write_atomically(&options, &mut self.render_options().as_bytes(), 0o644)?;
         let output_file = self.folder.join("opensm.out");
-        let output = File::create(&output_file).map_err(failed(&output_file))?;
-        let output_for_stderr = output.try_clone().map_err(failed(&output_file))?;
+        let output = File::create(&output_file).map_err(Error::file("create", &output_file))?;
+        let output_for_stderr = output.try_clone().map_err(Error::file("create", &output_file))?;
         let mut command = self.command(&self.find_executable().unwrap_or_else(|| self.name.clone()));
         command
             .arg("-F")

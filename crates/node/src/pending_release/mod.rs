@@ -6,8 +6,8 @@
 use crate::{
     Error,
     address::AllocatorHandle,
-    error::error_chain,
-    pending_files::{blocking, process_pending},
+    error::{blocking, error_chain},
+    pending_files::process_pending,
 };
 use ferroband_address::AddressRelease;
 use ferroband_attach::pending_release::{PendingRelease, ReleaseClaim, list_pending};
@@ -29,7 +29,7 @@ pub async fn retry_pending_releases(
     let list = || async {
         let at = root.clone();
         let mut releases = Vec::new();
-        for release in blocking(move || list_pending(&at)).await?? {
+        for release in blocking("pending files", move || list_pending(&at)).await?? {
             match release {
                 Ok(release) => releases.push(release),
                 // An unreadable file is kept for inspection and not retried.
@@ -51,7 +51,7 @@ async fn retry_one(
 ) -> Result<bool, Error> {
     let at = root.clone();
     // While the release is claimed, no CNI call for the same sandbox runs.
-    let Some(claim) = blocking(move || pending.claim(&at)).await?? else { return Ok(false) };
+    let Some(claim) = blocking("pending files", move || pending.claim(&at)).await?? else { return Ok(false) };
     let PendingRelease { container, ifname, .. } = claim.release().clone();
     partitions.remove_sandbox(&container, ifname.as_deref());
     let release =
@@ -60,7 +60,7 @@ async fn retry_one(
         return Ok(false);
     }
     let at = root.clone();
-    blocking(move || ReleaseClaim::complete(claim, &at)).await??;
+    blocking("pending files", move || ReleaseClaim::complete(claim, &at)).await??;
     info!(container, "pending release completed");
     Ok(true)
 }

@@ -75,7 +75,7 @@ async fn pending_releases_are_completed_and_their_files_removed() {
     let retrying = tokio::spawn(retry_pending_releases(
         root.clone(),
         allocator,
-        std::sync::Arc::new(ferroband_partition::UnmanagedPartitions),
+        std::sync::Arc::new(ferroband_testbed::UnmanagedPartitions),
         stop.clone(),
     ));
     wait_until(|| !pending("c1").exists(&root)).await;

@@ -108,5 +108,5 @@ pub fn device_ids(pool: &AdvertisedPool) -> Vec<&str> {
 }
 
 pub fn jarvice_pool() -> Arc<DevicePool> {
-    Arc::new(DevicePool::jarvice().unwrap())
+    Arc::new(DevicePool::whole_node("jarvice.com/rdma".parse().unwrap(), 1))
 }

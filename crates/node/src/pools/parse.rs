@@ -46,7 +46,9 @@ fn parse_lists(
     if !fields.contains_any(&["resourceList", "configList"]) {
         problems.add("", "has neither resourceList (SR-IOV plugin) nor configList (shared plugin)");
     }
-    shared_plugin::update_interval(&mut fields, problems);
+    // The upstream plugin's interval of hardware scans. Ferroband detects changes by events, so the value is only
+    // validated.
+    let _ = fields.take_count("periodicUpdateInterval", problems);
     for (key, parse_entry) in [
         (
             "resourceList",

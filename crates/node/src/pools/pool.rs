@@ -56,9 +56,4 @@ impl DevicePool {
             management_files: false,
         }
     }
-
-    /// Creates the pool of the JARVICE plugin: `jarvice.com/rdma` with one device.
-    pub fn jarvice() -> Option<Self> {
-        Some(Self::whole_node("jarvice.com/rdma".parse().ok()?, 1))
-    }
 }

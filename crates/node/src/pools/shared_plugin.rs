@@ -5,10 +5,6 @@ use super::{
     json_fields::{InvalidEntry, JsonFields, ProblemLog},
     parse::{PoolDefaults, take_resource_name},
 };
-use std::time::Duration;
-
-/// Default interval of hardware scans of the upstream plugin.
-const DEFAULT_UPDATE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn parse_entry(
     mut fields: JsonFields,
@@ -58,14 +54,4 @@ pub(super) fn parse_entry(
         kind: DevicePoolKind::Shared { count, selector },
         management_files,
     })
-}
-
-/// Parses the interval of hardware scans. Returns `None` if the scans are disabled. Ferroband detects changes
-/// by events, so the value is only validated.
-pub(super) fn update_interval(fields: &mut JsonFields, problems: &mut ProblemLog) -> Option<Duration> {
-    match fields.take_count("periodicUpdateInterval", problems) {
-        Ok(Some(0)) => None,
-        Ok(Some(seconds)) => Some(Duration::from_secs(seconds as u64)),
-        Ok(None) | Err(InvalidEntry) => Some(DEFAULT_UPDATE_INTERVAL),
-    }
 }

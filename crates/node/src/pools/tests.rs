@@ -3,9 +3,7 @@
 use super::{
     DevicePoolKind, PoolDefaults, PoolSources, build_advertised_pools,
     fixture::{A, advertise, device_ids, jarvice_pool, node, parse_config, vf_address},
-    shared_plugin,
 };
-use crate::pools::json_fields::{JsonFields, ProblemLog};
 use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 /// Returns a configuration with one SR-IOV pool, `ib_vfs`.
@@ -189,16 +187,11 @@ fn shared_config(rest: &str) -> String {
 // Case: operator C92
 #[test]
 fn periodic_update_interval_is_validated() {
-    let interval = |text: &str| {
-        let mut problems = ProblemLog::for_file("f");
-        let mut fields =
-            JsonFields::from_value(serde_json::from_str(text).unwrap(), "", &mut problems).unwrap();
-        (shared_plugin::update_interval(&mut fields, &mut problems), problems.problems.len())
-    };
-    assert_eq!(interval("{}"), (Some(Duration::from_secs(60)), 0));
-    assert_eq!(interval(r#"{"periodicUpdateInterval":300}"#), (Some(Duration::from_secs(300)), 0));
-    assert_eq!(interval(r#"{"periodicUpdateInterval":0}"#), (None, 0));
-    assert_eq!(interval(r#"{"periodicUpdateInterval":-1}"#).1, 1);
+    let problems = |text: &str| parse_config(text).problems.len();
+    assert_eq!(problems(r#"{"configList":[]}"#), 0);
+    assert_eq!(problems(r#"{"configList":[],"periodicUpdateInterval":300}"#), 0);
+    assert_eq!(problems(r#"{"configList":[],"periodicUpdateInterval":0}"#), 0);
+    assert_eq!(problems(r#"{"configList":[],"periodicUpdateInterval":-1}"#), 1);
 }
 
 // Case: operator C93

@@ -158,8 +158,8 @@ mod tests {
     fn multus_configuration_is_applied_and_cannot_disable_isolation() {
         let config = json!({"namespaceIsolation": true, "globalNamespaces": "b, c", "multusNamespace": "m",
             "defaultNetworks": ["d"], "systemNamespaces": ["s"]});
-        let parse = |config: &Value| WrapperConfig::parse(config).map_err(|e| e.fault());
-        let policy = NetworkAccessPolicy::default().with_config(&parse(&config).unwrap());
+        let read = |config: &Value| WrapperConfig::parse(config).unwrap();
+        let policy = NetworkAccessPolicy::default().with_config(&read(&config));
         let expected = NetworkAccessPolicy {
             namespace: "m".into(),
             isolation: Some(vec!["b".into(), "c".into()]),
@@ -169,11 +169,11 @@ mod tests {
         assert_eq!(policy, expected);
         for config in [json!({}), json!({"namespaceIsolation": false, "globalNamespaces": "x"}), Value::Null]
         {
-            assert_eq!(policy.with_config(&parse(&config).unwrap()), policy, "{config}");
+            assert_eq!(policy.with_config(&read(&config)), policy, "{config}");
         }
         let wider = json!({"namespaceIsolation": true, "globalNamespaces": "everything"});
-        assert_eq!(policy.with_config(&parse(&wider).unwrap()).isolation, policy.isolation);
-        let fault = parse(&json!({"namespaceIsolation": 7})).unwrap_err();
+        assert_eq!(policy.with_config(&read(&wider)).isolation, policy.isolation);
+        let fault = WrapperConfig::parse(&json!({"namespaceIsolation": 7})).unwrap_err().fault();
         assert_eq!(fault.code, FaultCode::InvalidConfig);
     }
 

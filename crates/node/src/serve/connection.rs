@@ -6,7 +6,7 @@ use ferroband_attach::{
     socket::{Channel, ChannelError},
 };
 use ferroband_kernel::Netns;
-use ferroband_model::{Fault, FaultCode};
+use ferroband_model::{Fault, FaultCode, PodRef};
 use std::{os::fd::OwnedFd, time::Duration};
 use tokio::runtime::Handle;
 use tracing::{Span, debug, info, info_span, warn};
@@ -41,7 +41,7 @@ fn serve_messages(channel: &mut Channel, handler: &CniHandler, runtime: &Handle)
         };
         channel.set_timeout(Some(NEXT_MESSAGE_TIMEOUT))?;
         let reply = handle_request(request, fds, &mut session, handler, runtime);
-        channel.send(&reply)?;
+        channel.send(&reply.unwrap_or_else(DaemonReply::Fault))?;
     }
 }
 
@@ -51,7 +51,13 @@ fn handle_request<'a>(
     session: &mut Option<(AddSession<'a>, Span)>,
     handler: &'a CniHandler,
     runtime: &'a Handle,
-) -> DaemonReply {
+) -> Result<DaemonReply, Fault> {
+    // Logs a fault, and reports it as an event of the pod.
+    let report = |fault: Fault, problem: &str, pod: Option<&PodRef>| {
+        warn!(%fault, "{problem}");
+        handler.report_failure(pod, &fault, runtime);
+        fault
+    };
     match request {
         DaemonRequest::Add(call) => {
             let pod = call.pod.as_ref().map(ToString::to_string);
@@ -59,32 +65,22 @@ fn handle_request<'a>(
             let _entered = span.clone().entered();
             let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
             let planned = runtime.block_on(handler.plan(&call));
-            match planned.and_then(|planned| AddSession::begin(handler, runtime, planned, netns)) {
-                Ok(add) => {
-                    let plan = add.plan.clone();
-                    let networks: Vec<_> = plan.attachments.iter().map(|a| a.network.as_str()).collect();
-                    info!(?networks, "planned");
-                    *session = Some((add, span));
-                    DaemonReply::Plan(plan)
-                }
-                Err(fault) => {
-                    warn!(%fault, "cannot plan the attachments of the pod");
-                    handler.report_failure(call.pod.as_ref(), &fault, runtime);
-                    DaemonReply::Fault(fault)
-                }
-            }
+            let add =
+                planned.and_then(|planned| AddSession::begin(handler, runtime, planned, netns)).map_err(
+                    |fault| report(fault, "cannot plan the attachments of the pod", call.pod.as_ref()),
+                )?;
+            let plan = add.plan.clone();
+            let networks: Vec<_> = plan.attachments.iter().map(|a| a.network.as_str()).collect();
+            info!(?networks, "planned");
+            *session = Some((add, span));
+            Ok(DaemonReply::Plan(plan))
         }
         DaemonRequest::Members(members) => {
-            let Some((add, span)) = session else { return unexpected_message("Members") };
+            let (add, span) = session.as_mut().ok_or_else(|| unexpected_message("Members"))?;
             let _entered = span.clone().entered();
-            match add.wait_for_partitions(&members) {
-                Ok(()) => DaemonReply::Done,
-                Err(fault) => {
-                    warn!(%fault, "waiting for partition membership failed");
-                    handler.report_failure(Some(&add.pod), &fault, runtime);
-                    DaemonReply::Fault(fault)
-                }
-            }
+            add.wait_for_partitions(&members)
+                .map_err(|fault| report(fault, "waiting for partition membership failed", Some(&add.pod)))?;
+            Ok(DaemonReply::Done)
         }
         DaemonRequest::DeviceOp(work) => {
             let _entered = info_span!("device operation", ?work).entered();
@@ -92,74 +88,50 @@ fn handle_request<'a>(
             // Hold the caller's device lock until the operation is done, so that another call for the same
             // device waits even if this caller is killed.
             let _lock = fds.next();
-            match handler.run_device_op(&work, fds.next()) {
-                Ok(()) => {
-                    info!("device operation done");
-                    DaemonReply::Done
-                }
-                Err(fault) => {
-                    warn!(%fault, "device operation failed");
-                    DaemonReply::Fault(fault)
-                }
-            }
+            handler
+                .run_device_op(&work, fds.next())
+                .inspect_err(|fault| warn!(%fault, "device operation failed"))?;
+            info!("device operation done");
+            Ok(DaemonReply::Done)
         }
         DaemonRequest::Addresses => {
-            let Some((add, span)) = session else { return unexpected_message("Addresses") };
+            let (add, span) = session.as_mut().ok_or_else(|| unexpected_message("Addresses"))?;
             let _entered = span.clone().entered();
-            match add.addresses() {
-                Some(Ok(assigned)) => DaemonReply::Addresses(assigned),
-                Some(Err(fault)) => {
-                    warn!(%fault, "address assignment failed");
-                    handler.report_failure(Some(&add.pod), &fault, runtime);
-                    DaemonReply::Fault(fault)
-                }
-                None => unexpected_message("Addresses"),
-            }
+            let assigned = add.addresses().ok_or_else(|| unexpected_message("Addresses"))?;
+            assigned
+                .map(DaemonReply::Addresses)
+                .map_err(|fault| report(fault, "address assignment failed", Some(&add.pod)))
         }
         DaemonRequest::Attached(outcomes) => {
-            let Some((add, span)) = session.take() else { return unexpected_message("Attached") };
+            let (add, span) = session.take().ok_or_else(|| unexpected_message("Attached"))?;
             let _entered = span.entered();
-            match add.record(&outcomes) {
-                Ok(()) => DaemonReply::Done,
-                Err(fault) => {
-                    warn!(%fault, "cannot write network-status");
-                    DaemonReply::Fault(fault)
-                }
-            }
+            let recorded = add.record(&outcomes);
+            recorded.inspect_err(|fault| warn!(%fault, "cannot write network-status"))?;
+            Ok(DaemonReply::Done)
         }
         DaemonRequest::Assign(call) => {
             let pod = call.pod.as_ref().map(ToString::to_string);
             let _entered =
                 info_span!("assign", container = call.container, ifname = call.ifname, pod).entered();
-            match runtime.block_on(handler.assign_interface(&call)) {
-                Ok(assigned) => DaemonReply::Addresses(vec![assigned]),
-                Err(fault) => {
-                    warn!(%fault, "address assignment failed");
-                    handler.report_failure(call.pod.as_ref(), &fault, runtime);
-                    DaemonReply::Fault(fault)
-                }
-            }
+            let assigned = runtime.block_on(handler.assign_interface(&call));
+            assigned
+                .map(|assigned| DaemonReply::Addresses(vec![assigned]))
+                .map_err(|fault| report(fault, "address assignment failed", call.pod.as_ref()))
         }
         DaemonRequest::Release { container, ifname } => {
             let _entered = info_span!("release", container, ifname).entered();
-            match runtime.block_on(handler.release(container, ifname)) {
-                Ok(()) => DaemonReply::Done,
-                Err(fault) => {
-                    info!(%fault, "release failed; the CNI plugin stores it for a retry");
-                    DaemonReply::Fault(fault)
-                }
-            }
+            let released = runtime.block_on(handler.release(container, ifname));
+            let kept = "release failed; the CNI plugin stores it for a retry";
+            released.inspect_err(|fault| info!(%fault, "{kept}"))?;
+            Ok(DaemonReply::Done)
         }
-        DaemonRequest::Status => match handler.resolver.check_ready() {
-            Ok(()) => DaemonReply::Done,
-            Err(fault) => DaemonReply::Fault(fault),
-        },
-        _ => unexpected_message("message of a newer version"),
+        DaemonRequest::Status => handler.resolver.check_ready().map(|()| DaemonReply::Done),
+        _ => Err(unexpected_message("message of a newer version")),
     }
 }
 
-fn unexpected_message(what: &str) -> DaemonReply {
-    DaemonReply::Fault(protocol_fault(format!("unexpected message: {what}")))
+fn unexpected_message(what: &str) -> Fault {
+    protocol_fault(format!("unexpected message: {what}"))
 }
 
 pub(super) fn protocol_fault(cause: String) -> Fault {

@@ -19,4 +19,4 @@ mod socket;
 mod tests;
 
 pub use handler::CniHandler;
-pub use socket::{CallLimiter, CniSocket};
+pub use socket::CniSocket;

@@ -4,8 +4,8 @@ use super::{CniHandler, connection};
 use crate::Error;
 use ferroband_attach::socket::Channel;
 use ferroband_daemon::catch_panic;
+use ferroband_kernel::files::remove_file;
 use nix::sys::socket::{Shutdown, shutdown};
-use parking_lot::{Condvar, Mutex};
 use std::{
     fs::{self, Permissions},
     io::ErrorKind,
@@ -18,7 +18,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 use tracing::{debug, error, info, warn};
 
 /// Maximum number of concurrent calls. Further calls wait in the socket's backlog, for example when a booting
@@ -27,30 +27,35 @@ const MAX_CONCURRENT_CALLS: usize = 128;
 
 pub struct CniSocket {
     listener: Arc<UnixListener>,
-    limiter: CallLimiter,
+    /// One permit per call that may run.
+    slots: Arc<Semaphore>,
 }
 
 impl CniSocket {
     /// Creates the socket at `path` and starts a thread that serves CNI calls on it.
     pub fn open(path: &Path, handler: Arc<CniHandler>, runtime: Handle) -> Result<Self, Error> {
         let listener = Arc::new(bind(path)?);
-        let limiter = CallLimiter::new(MAX_CONCURRENT_CALLS);
+        let slots = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         let thread = thread::Builder::new().name("cni-accept".to_owned()).spawn({
-            let (listener, limiter) = (listener.clone(), limiter.clone());
-            move || accept_calls(&listener, &limiter, &handler, &runtime)
+            let (listener, slots) = (listener.clone(), slots.clone());
+            move || accept_calls(&listener, &slots, &handler, &runtime)
         });
         thread.map_err(|e| Error::Task { task: "CNI accept thread", source: Some(Box::new(e)) })?;
         info!(socket = %path.display(), "serving CNI calls");
-        Ok(Self { listener, limiter })
+        Ok(Self { listener, slots })
     }
 
-    /// Stops accepting calls. Running calls continue; the returned limiter can wait for them.
-    pub fn close(&self) -> CallLimiter {
+    /// Stops accepting calls. Running calls continue.
+    pub fn close(&self) {
         // The shutdown makes accept(2) in the accept thread return EINVAL.
         if let Err(errno) = shutdown(self.listener.as_raw_fd(), Shutdown::Both) {
             warn!(%errno, "cannot shut the CNI socket down");
         }
-        self.limiter.clone()
+    }
+
+    /// Waits until no call is running. Returns `false` if that takes longer than `patience`.
+    pub async fn wait_idle(&self, patience: Duration) -> bool {
+        timeout(patience, self.slots.acquire_many(MAX_CONCURRENT_CALLS as u32)).await.is_ok()
     }
 }
 
@@ -59,20 +64,22 @@ impl CniSocket {
 fn bind(path: &Path) -> Result<UnixListener, Error> {
     let failed = |source: std::io::Error| Error::Serve { path: path.to_owned(), source: Box::new(source) };
     let temporary = path.with_extension("new");
-    match fs::remove_file(&temporary) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
-        _ => {}
-    }
+    remove_file(&temporary).map_err(failed)?;
     let listener = UnixListener::bind(&temporary).map_err(failed)?;
     fs::set_permissions(&temporary, Permissions::from_mode(0o600)).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)?;
     Ok(listener)
 }
 
-fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<CniHandler>, runtime: &Handle) {
+fn accept_calls(
+    listener: &UnixListener,
+    slots: &Arc<Semaphore>,
+    handler: &Arc<CniHandler>,
+    runtime: &Handle,
+) {
     loop {
         // Acquire a slot before accepting a connection, so that further calls wait in the socket's backlog.
-        let call = limiter.acquire();
+        let slot = runtime.block_on(slots.clone().acquire_owned());
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(e) if e.kind() == ErrorKind::InvalidInput => return debug!("CNI socket closed"),
@@ -87,7 +94,7 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
         let (handler, runtime) = (handler.clone(), runtime.clone());
         let served =
             thread::Builder::new().name("cni-call".to_owned()).stack_size(512 << 10).spawn(move || {
-                let _call = call;
+                let _slot = slot;
                 let serve = || connection::serve_connection(Channel::from(stream), &handler, &runtime);
                 if let Err(e) = catch_panic(serve) {
                     error!(error = %e, "CNI call failed");
@@ -96,48 +103,5 @@ fn accept_calls(listener: &UnixListener, limiter: &CallLimiter, handler: &Arc<Cn
         if let Err(e) = served {
             warn!(error = %e, "cannot start a thread for a CNI call");
         }
-    }
-}
-
-/// Counts the running CNI calls, limits their number, and can wait until none is running. Clones share the
-/// count.
-#[derive(Clone, Debug)]
-pub struct CallLimiter {
-    shared: Arc<(Mutex<usize>, Condvar)>,
-    max_calls: usize,
-}
-
-/// The slot of a running CNI call. Dropping the permit frees the slot.
-#[derive(Debug)]
-pub struct CallPermit(Arc<(Mutex<usize>, Condvar)>);
-
-impl CallLimiter {
-    pub fn new(most: usize) -> Self {
-        Self { shared: Arc::default(), max_calls: most }
-    }
-
-    /// Takes a slot for a CNI call. Blocks until a slot is free.
-    pub fn acquire(&self) -> CallPermit {
-        let (count, changed) = &*self.shared;
-        let mut count = count.lock();
-        changed.wait_while(&mut count, |count| *count >= self.max_calls);
-        *count += 1;
-        CallPermit(self.shared.clone())
-    }
-
-    /// Waits until no call is running. Returns `false` if that takes longer than `patience`.
-    pub fn wait_idle(&self, patience: Duration) -> bool {
-        let (count, changed) = &*self.shared;
-        let mut count = count.lock();
-        changed.wait_while_for(&mut count, |count| *count > 0, patience);
-        *count == 0
-    }
-}
-
-impl Drop for CallPermit {
-    fn drop(&mut self) {
-        let (count, changed) = &*self.0;
-        *count.lock() -= 1;
-        changed.notify_all();
     }
 }

@@ -114,7 +114,7 @@ impl CniServerFixture {
                 allocations_restored: tokio::sync::watch::channel(true).1,
             },
             hardware: None,
-            partitions: Arc::new(ferroband_partition::UnmanagedPartitions),
+            partitions: Arc::new(ferroband_testbed::UnmanagedPartitions),
             host: Arc::new(FakeIpoibHost(Root::at(folder.path()))),
             allocator,
             probing: DetectionSettings { duplicates: DetectionMode::Off, gateways: DetectionMode::Off },
@@ -533,12 +533,13 @@ fn closed_socket_accepts_no_calls_but_finishes_running_ones() {
     let mut channel = node.connect();
     add(&mut channel, "a");
 
-    let running = node.socket.close();
-    assert!(!running.wait_idle(Duration::from_millis(50)), "an ADD is running");
+    node.socket.close();
+    let wait_idle = |patience| node.runtime.block_on(node.socket.wait_idle(patience));
+    assert!(!wait_idle(Duration::from_millis(50)), "an ADD is running");
     assert!(matches!(send_request(&mut channel, &DaemonRequest::Addresses), DaemonReply::Addresses(_)));
     drop(channel);
     // The accept thread must also release the slot that it acquired for the next call.
-    assert!(running.wait_idle(Duration::from_secs(5)));
+    assert!(wait_idle(Duration::from_secs(5)));
     let late = UnixStream::connect(&node.path);
     if let Ok(stream) = late {
         // The connection may still be accepted into the backlog, but it must get no answer.

@@ -14,7 +14,7 @@ use ferroband_node::{
     caches::{PodFacts, WatchCache},
     evidence::Evidence,
 };
-use ferroband_partition::UnmanagedPartitions;
+use ferroband_testbed::UnmanagedPartitions;
 use kube::runtime::watcher::Event;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};

@@ -11,16 +11,8 @@ impl SimMachine {
     pub(crate) fn rdma_devices(&self, netns: Option<NetnsId>) -> Vec<RdmaDeviceInfo> {
         let shared = self.state.netns_mode == NetnsMode::Shared;
         let visible = self.state.devices().filter(|(_, device)| shared || device.netns == netns);
-        let mut devices: Vec<RdmaDeviceInfo> = visible
-            .map(|(id, device)| {
-                let mut info = RdmaDeviceInfo::new(device.index, &device.name, 1);
-                info.ports = u32::try_from(device.port_guids.len()).unwrap_or(1);
-                info.node_guid = Some(device.node_guid).filter(|guid| !guid.is_unset());
-                info.sys_image_guid = Some(self.identity.node_guid(id.adapter));
-                info.firmware = self.profile.hcas.get(id.adapter).map(|hca| hca.firmware.clone());
-                info
-            })
-            .collect();
+        let mut devices: Vec<_> =
+            visible.map(|(_, device)| RdmaDeviceInfo::new(device.index, &device.name)).collect();
         devices.sort_by_key(|device| device.index);
         devices
     }

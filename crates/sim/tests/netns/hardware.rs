@@ -3,7 +3,7 @@
 use super::fixture::{SimNodeFixture, ip_json};
 use ferroband_kernel::Root;
 use ferroband_kernel::rtnetlink::{LinkKind, NewLink, RouteSocket};
-use ferroband_kernel::sysfs::chardev::{self, CharDeviceRole};
+use ferroband_kernel::sysfs::chardev;
 use ferroband_kernel::sysfs::infiniband::{self, PortState};
 use ferroband_kernel::sysfs::pci;
 use ferroband_model::{FaultCode, LinkLayer, PKey};
@@ -45,25 +45,24 @@ fn sysfs_readers_accept_the_simulated_tree() {
 fn character_devices_can_be_opened() {
     let node = SimNodeFixture::with_simulation("node-1");
     let host = node.host();
-    let mut files = chardev::of_device(host.root(), "mlx5_0").unwrap();
-    files.extend(chardev::connection_manager(host.root()).unwrap());
+    let files = chardev::of_device(host.root(), "mlx5_0").unwrap();
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-    assert_eq!(names, ["uverbs0", "umad0", "issm0", "rdma_cm"]);
-    for file in &files {
-        let metadata = fs::metadata(&file.path).unwrap();
+    assert_eq!(names, ["uverbs0", "umad0", "issm0"]);
+    let classes =
+        ["infiniband_verbs/uverbs0", "infiniband_mad/umad0", "infiniband_mad/issm0", "misc/rdma_cm"];
+    for (class, private) in classes.into_iter().zip([false, true, true, false]) {
+        let name = class.split_once('/').unwrap().1;
+        let path = host.root().dev("infiniband").join(name);
+        let metadata = fs::metadata(&path).unwrap();
         assert!(metadata.file_type().is_char_device());
         let number = metadata.rdev();
         let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
         assert_eq!((major, (1..=63).contains(&minor)), (4, true));
-        assert_eq!(
-            file.number.map(|(major, minor)| (u64::from(major), u64::from(minor))),
-            Some((major, minor))
-        );
-        let private =
-            matches!(file.role, CharDeviceRole::Management { .. } | CharDeviceRole::SubnetManager { .. });
-        assert_eq!(metadata.mode() & 0o777, if private { 0o600 } else { 0o666 }, "{}", file.name);
-        let open = fs::OpenOptions::new().read(true).custom_flags(O_NOCTTY | O_NONBLOCK).open(&file.path);
-        assert!(open.is_ok(), "{}: {open:?}", file.name);
+        let shown = fs::read_to_string(host.root().sys("class").join(class).join("dev")).unwrap();
+        assert_eq!(shown.trim(), format!("{major}:{minor}"));
+        assert_eq!(metadata.mode() & 0o777, if private { 0o600 } else { 0o666 }, "{name}");
+        let open = fs::OpenOptions::new().read(true).custom_flags(O_NOCTTY | O_NONBLOCK).open(&path);
+        assert!(open.is_ok(), "{name}: {open:?}");
     }
 }
 

@@ -90,7 +90,7 @@ fn moved_device_is_visible_only_in_its_namespace() {
             .with_netns_sysfs(&pod, &mut |root| {
                 let device = infiniband::device(root, "mlx5_1").unwrap().unwrap();
                 let counted = counters::port(root, "mlx5_1", 1).unwrap().port.contains_key("port_xmit_data");
-                let files = device.files.iter().all(|file| file.path.exists());
+                let files = device.files.iter().all(|file| root.dev("infiniband").join(&file.name).exists());
                 visible = Some((
                     device.pci,
                     device.ports[0].guid,

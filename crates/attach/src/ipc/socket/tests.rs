@@ -2,7 +2,7 @@ use super::*;
 use crate::ipc::message::{DaemonReply, DaemonRequest};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 fn pair() -> (Channel, Channel) {
     let (left, right) = UnixStream::pair().unwrap();
@@ -25,16 +25,16 @@ fn messages_arrive_complete_and_in_order() {
 fn a_file_descriptor_is_passed_with_close_on_exec() {
     let (mut cni, mut node) = pair();
     let namespace = File::open("/proc/thread-self/ns/net").unwrap();
-    cni.send_with_fd(&json!("hello"), &namespace).unwrap();
+    cni.send_with_fds(&json!("hello"), &[namespace.as_fd()]).unwrap();
     cni.send(&json!("again")).unwrap();
-    let (text, fd) = node.recv_with_fd::<Value>().unwrap();
-    let fd = fd.expect("the descriptor arrives");
+    let (text, fds) = node.recv_with_fds::<Value>().unwrap();
+    let [fd] = fds.as_slice() else { panic!("{fds:?}") };
     assert_eq!(text, json!("hello"));
     let link = |fd: i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
     assert_eq!(link(fd.as_raw_fd()), link(namespace.as_raw_fd()));
-    assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
-    let (text, fd) = node.recv_with_fd::<Value>().unwrap();
-    assert_eq!((text, fd.is_none()), (json!("again"), true));
+    assert!(rustix::io::fcntl_getfd(fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    let (text, fds) = node.recv_with_fds::<Value>().unwrap();
+    assert_eq!((text, fds.len()), (json!("again"), 0));
 }
 
 #[test]
