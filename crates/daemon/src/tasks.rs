@@ -1,7 +1,6 @@
 //! Long-running tasks of a daemon.
 
 use crate::error_chain;
-use futures::future::BoxFuture;
 use std::{error::Error, future::Future};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -38,12 +37,20 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
 
     /// Starts a task that never returns; it is dropped when `stop` is cancelled.
     pub fn start_endless(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        let task: BoxFuture<'static, ()> = Box::pin(task);
-        self.start(name, async move {
-            stop.run_until_cancelled(task).await;
+        self.start_until_stop(name, async {
+            task.await;
             Ok(())
         });
+    }
+
+    /// Starts a task that returns only an error; it is dropped when `stop` is cancelled.
+    pub fn start_until_stop(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) {
+        let (stop, task) = (self.stop.clone(), Box::pin(task));
+        self.start(name, async move { stop.run_until_cancelled(task).await.unwrap_or(Ok(())) });
     }
 
     /// Waits until `shutdown` completes. Returns an error if a task ends earlier.

@@ -40,22 +40,15 @@ impl DevicePluginConfig {
         let stop = tasks.stop.clone();
         let first = discover::read_inventory(roots.clone()).await?;
         let (inventory, inventory_receiver) = watch::channel(Arc::<Inventory>::new(first));
-        tasks.start("discovery", discover::watch_inventory(roots.clone(), hardware, inventory, stop.clone()));
+        tasks.start_until_stop("discovery", discover::watch_inventory(roots.clone(), hardware, inventory));
         let (config_sender, configured) = watch::channel(Arc::new(PoolConfig::default()));
-        tasks.start("device configuration", watch_pool_config(sources, config_sender, stop.clone()));
+        tasks.start_endless("device configuration", watch_pool_config(sources, config_sender));
         let allocated = AllocatedDevices::default();
         let (state_sender, devices) = watch::channel(Arc::new(DeviceState::default()));
         let kubelet_dir = kubelet.clone();
-        tasks.start(
+        tasks.start_until_stop(
             "device state",
-            run_device_state(
-                configured,
-                inventory_receiver,
-                kubelet_dir,
-                allocated.clone(),
-                state_sender,
-                stop.clone(),
-            ),
+            run_device_state(configured, inventory_receiver, kubelet_dir, allocated.clone(), state_sender),
         );
         let allocator = ContainerAllocator::new(roots);
         let allocator = Arc::new(if cdi { allocator.with_cdi() } else { allocator });

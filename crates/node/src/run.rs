@@ -155,19 +155,14 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         membership: membership.clone(),
         allocations_restored: restored_sender,
     };
-    tasks.start("allocation evidence", evidence.run(stop.clone()));
+    tasks.start_endless("allocation evidence", evidence.run());
 
-    let retrying = pending_release::retry_pending_releases(
-        settings.root.clone(),
-        allocator.clone(),
-        membership.clone(),
-        stop.clone(),
-    );
-    tasks.start("pending releases", retrying);
+    let retrying =
+        pending_release::retry_pending_releases(settings.root.clone(), allocator.clone(), membership.clone());
+    tasks.start_until_stop("pending releases", retrying);
     let network_status = NetworkStatusWriter::new(client.clone());
-    let statuses =
-        write_pending_statuses(settings.root.clone(), pods.clone(), network_status.clone(), stop.clone());
-    tasks.start("pending statuses", statuses);
+    let statuses = write_pending_statuses(settings.root.clone(), pods.clone(), network_status.clone());
+    tasks.start_until_stop("pending statuses", statuses);
     let labelling =
         node_labels::label_and_count_nodes(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("node labels", labelling);
@@ -206,11 +201,9 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     // Install the CNI configuration only once an ADD can succeed.
     let (configured_sender, configured) = watch::channel(false);
     let installation = {
-        let (settings, stop) = (settings.clone(), stop.clone());
+        let settings = settings.clone();
         async move {
-            if stop.run_until_cancelled(handler.resolver.wait_for_caches()).await.is_none() {
-                return Ok(());
-            }
+            handler.resolver.wait_for_caches().await;
             let (root, net_d, plain_pods) =
                 (settings.root.clone(), settings.net_d(), settings.policy.plain_pods());
             blocking("installing the CNI binaries", move || {
@@ -223,10 +216,10 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
                 }
             })
             .await??;
-            install::keep_conflist(root, net_d, plain_pods, configured_sender, stop).await
+            install::keep_conflist(root, net_d, plain_pods, configured_sender).await
         }
     };
-    tasks.start("CNI installation", installation);
+    tasks.start_until_stop("CNI installation", installation);
     let conditions = readiness::ReadinessConditions { configured, registered };
     tasks.start("readiness", readiness::keep_ready_file(settings.root.clone(), conditions, stop.clone()));
 

@@ -19,7 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::watch, time};
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// Interval at which the kubelet's checkpoint is read while a pod may still hold a device that is no longer
@@ -47,14 +46,13 @@ impl DeviceState {
 /// Devices allocated since this process started. Used if the kubelet's checkpoint cannot be read.
 pub type AllocatedDevices = Arc<Mutex<HeldDevices>>;
 
-/// Updates the device state whenever the hardware or the configuration changes, until `stop`.
+/// Updates the device state whenever the hardware or the configuration changes. Returns only errors.
 pub async fn run_device_state(
     mut configured: watch::Receiver<Arc<PoolConfig>>,
     mut inventory: watch::Receiver<Arc<Inventory>>,
     kubelet: KubeletDir,
     allocated: AllocatedDevices,
     state: watch::Sender<Arc<DeviceState>>,
-    stop: CancellationToken,
 ) -> Result<(), Error> {
     let mut health = PortHealth::default();
     let mut terminating = TerminatingDevices::default();
@@ -107,12 +105,10 @@ pub async fn run_device_state(
             changed = configured.changed() => changed,
             changed = inventory.changed() => changed,
             () = deadline => Ok(()),
-            () = stop.cancelled() => return Ok(()),
         };
         if changed.is_err() {
             // The sender's task has ended, so the daemon is stopping.
-            stop.cancelled().await;
-            return Ok(());
+            return std::future::pending().await;
         }
     }
 }

@@ -142,7 +142,6 @@ fn start_with_pools(folder: &Path, first: Arc<Inventory>, pools: PoolConfig) -> 
         kubelet.clone(),
         allocated.clone(),
         state_sender,
-        stop.clone(),
     ));
     tokio::spawn(run_device_plugins(
         kubelet,

@@ -20,7 +20,6 @@ use tokio::{
     sync::watch,
     time::{self, Instant, MissedTickBehavior},
 };
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 /// Interval at which the hardware fingerprint is compared even without an event, because events may be lost.
@@ -40,12 +39,11 @@ pub async fn read_inventory(roots: DiscoveryRoots) -> Result<Inventory, Error> {
     Ok(blocking("discovery", move || roots.read_inventory()).await??)
 }
 
-/// Keeps `inventory` current until `stop`. Changes of devices and port states appear within about a second.
+/// Keeps `inventory` current. Returns only errors. Changes of devices and port states appear within about a second.
 pub async fn watch_inventory(
     roots: DiscoveryRoots,
     hardware: Arc<dyn Hardware>,
     inventory: watch::Sender<Arc<Inventory>>,
-    stop: CancellationToken,
 ) -> Result<(), Error> {
     let watcher = InventoryWatcher {
         events: DiscoveryEvents::subscribe(hardware.as_ref()),
@@ -53,10 +51,7 @@ pub async fn watch_inventory(
         hardware,
         roots,
     };
-    tokio::select! {
-        result = watcher.run(inventory) => result,
-        () = stop.cancelled() => Ok(()),
-    }
+    watcher.run(inventory).await
 }
 
 struct InventoryWatcher {

@@ -31,7 +31,6 @@ use ferroband_partition::PartitionMembership;
 use ipnet::IpNet;
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time};
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// Interval between two scans once the allocations of all running sandboxes are restored.
@@ -71,33 +70,27 @@ struct PreviousScan {
 }
 
 impl Evidence {
-    /// Scans periodically until `stop`.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
-        let scans = async {
-            self.blocks.wait_synced().await;
-            self.pods.wait_synced().await;
-            let mut previous = PreviousScan::default();
-            let mut restores = self.blocks.etcd_restores();
-            loop {
-                self.scan(&mut previous).await;
-                let restored = *self.allocations_restored.borrow();
-                let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
-                tokio::select! {
-                    () = pause => {}
-                    // `changed` cannot fail, because `self.blocks` owns the sender.
-                    _ = restores.changed() => {
-                        warn!(
-                            "API server lost address allocations (etcd restore), restoring those of running pods first"
-                        );
-                        self.allocations_restored.send_replace(false);
-                        previous = PreviousScan::default();
-                    }
+    /// Scans periodically. Never returns.
+    pub async fn run(self) {
+        self.blocks.wait_synced().await;
+        self.pods.wait_synced().await;
+        let mut previous = PreviousScan::default();
+        let mut restores = self.blocks.etcd_restores();
+        loop {
+            self.scan(&mut previous).await;
+            let restored = *self.allocations_restored.borrow();
+            let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
+            tokio::select! {
+                () = pause => {}
+                // `changed` cannot fail, because `self.blocks` owns the sender.
+                _ = restores.changed() => {
+                    warn!(
+                        "API server lost address allocations (etcd restore), restoring those of running pods first"
+                    );
+                    self.allocations_restored.send_replace(false);
+                    previous = PreviousScan::default();
                 }
             }
-        };
-        tokio::select! {
-            () = scans => Ok(()),
-            () = stop.cancelled() => Ok(()),
         }
     }
 

@@ -16,7 +16,6 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::watch, time};
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// Lowest `cniVersion` that our configuration declares. If the default network has an older version, its
@@ -53,47 +52,40 @@ pub fn render_conflist(wrapped: &DefaultNetwork, plain_pods: &PlainPods) -> Stri
     format!("{conflist:#}\n")
 }
 
-/// Keeps our configuration in `folder` in sync with the network that it wraps, until `stop` is cancelled.
+/// Keeps our configuration in `folder` in sync with the network that it wraps. Returns only errors.
 /// Sends to `written` whether the file exists.
 pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
     plain_pods: PlainPods,
     written: watch::Sender<bool>,
-    stop: CancellationToken,
 ) -> Result<(), Error> {
-    let syncing = async {
-        let mut last_problem = String::new();
+    let mut last_problem = String::new();
+    loop {
+        let mut watched = WatchedDir::watch_when_present(&folder).await?;
         loop {
-            let mut watched = WatchedDir::watch_when_present(&folder).await?;
-            loop {
-                match sync_conflist(&root, &folder, &plain_pods).await {
-                    Ok(()) => {
-                        last_problem.clear();
-                        written.send_replace(true);
-                    }
-                    Err(e) => {
-                        // The existing configuration file of Ferroband is kept. With it, ADDs fail with an
-                        // error. Without it, the runtime would attach pods to the default network only,
-                        // without an error.
-                        let problem = e.to_string();
-                        if problem != last_problem {
-                            warn!(folder = %folder.display(), "{problem}");
-                            last_problem = problem;
-                        }
-                        written.send_replace(fs::exists(folder.join(CONFLIST)).unwrap_or(false));
-                    }
+            match sync_conflist(&root, &folder, &plain_pods).await {
+                Ok(()) => {
+                    last_problem.clear();
+                    written.send_replace(true);
                 }
-                match time::timeout(RESYNC_INTERVAL, watched.changed()).await {
-                    Ok(true) | Err(_) => {}
-                    Ok(false) => break,
+                Err(e) => {
+                    // The existing configuration file of Ferroband is kept. With it, ADDs fail with an
+                    // error. Without it, the runtime would attach pods to the default network only,
+                    // without an error.
+                    let problem = e.to_string();
+                    if problem != last_problem {
+                        warn!(folder = %folder.display(), "{problem}");
+                        last_problem = problem;
+                    }
+                    written.send_replace(fs::exists(folder.join(CONFLIST)).unwrap_or(false));
                 }
             }
+            match time::timeout(RESYNC_INTERVAL, watched.changed()).await {
+                Ok(true) | Err(_) => {}
+                Ok(false) => break,
+            }
         }
-    };
-    tokio::select! {
-        end = syncing => end,
-        () = stop.cancelled() => Ok(()),
     }
 }
 

@@ -13,26 +13,22 @@ use crate::{
 use ferroband_attach::pending_status::PendingStatus;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Writes the pending statuses under `root` until `stop` is cancelled.
+/// Writes the pending statuses under `root`. Returns only errors.
 pub async fn write_pending_statuses(
     root: Root,
     pods: NodePodCache,
     writer: NetworkStatusWriter,
-    stop: CancellationToken,
 ) -> Result<(), Error> {
     // Without the cache, every pod would be read from the API server.
-    if stop.run_until_cancelled(pods.cache().wait_synced()).await.is_none() {
-        return Ok(());
-    }
+    pods.cache().wait_synced().await;
     let list = || async {
         let at = root.clone();
         Ok(blocking("pending files", move || PendingStatus::list(&at)).await??)
     };
     let write = |status| write_one(&root, &pods, &writer, status);
-    process_pending(&PendingStatus::dir(&root), stop, list, write).await
+    process_pending(&PendingStatus::dir(&root), list, write).await
 }
 
 /// Writes one status and removes its file. Returns `false` if the write must be retried.
@@ -95,7 +91,6 @@ mod tests {
     struct StatusFixture {
         api: FakeApi,
         root: Root,
-        stop: CancellationToken,
         _folder: tempfile::TempDir,
     }
 
@@ -103,7 +98,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let root = Root::at(folder.path());
-            Self { api: FakeApi::default(), root, stop: CancellationToken::new(), _folder: folder }
+            Self { api: FakeApi::default(), root, _folder: folder }
         }
 
         /// Starts the task with a cache that contains the pod default/a.
@@ -115,7 +110,7 @@ mod tests {
             pods.cache().apply(Event::InitApply((("default".into(), "a".into()), Some(facts))));
             pods.cache().apply(Event::InitDone);
             let writer = NetworkStatusWriter::new(client);
-            tokio::spawn(write_pending_statuses(self.root.clone(), pods, writer, self.stop.clone()));
+            tokio::spawn(write_pending_statuses(self.root.clone(), pods, writer));
         }
 
         /// Writes the journal and the pending status of a plain pod, as the CNI plugin does.
@@ -154,12 +149,6 @@ mod tests {
             let patch = self.api.last_body("PATCH", POD);
             assert_eq!(patch["metadata"]["uid"], "u");
             serde_json::from_str(patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap()).unwrap()
-        }
-    }
-
-    impl Drop for StatusFixture {
-        fn drop(&mut self) {
-            self.stop.cancel();
         }
     }
 

@@ -14,17 +14,15 @@ use ferroband_attach::pending_release::{PendingRelease, ReleaseClaim, list_pendi
 use ferroband_kernel::Root;
 use ferroband_partition::PartitionMembership;
 use std::{sync::Arc, time::Duration};
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Retries the pending releases in the state directory under `root` until `stop` is cancelled.
+/// Retries the pending releases in the state directory under `root`. Returns only errors.
 pub async fn retry_pending_releases(
     root: Root,
     allocator: AllocatorHandle,
     partitions: Arc<dyn PartitionMembership>,
-    stop: CancellationToken,
 ) -> Result<(), Error> {
     let list = || async {
         let at = root.clone();
@@ -39,7 +37,7 @@ pub async fn retry_pending_releases(
         Ok(releases)
     };
     let retry = |release| retry_one(&root, &allocator, partitions.as_ref(), release);
-    process_pending(&root.state("owed"), stop, list, retry).await
+    process_pending(&root.state("owed"), list, retry).await
 }
 
 /// Retries one release. Returns `false` if it must be retried again.

@@ -17,7 +17,6 @@ use tokio::{
     task::JoinSet,
     time,
 };
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// Interval at which files are read without an event, because a mount over a directory causes none.
@@ -122,12 +121,8 @@ impl PoolSources {
     }
 }
 
-/// Reads the sources whenever they change, and keeps `configured` current until `stop`.
-pub async fn watch_pool_config(
-    mut sources: PoolSources,
-    configured: watch::Sender<Arc<PoolConfig>>,
-    stop: CancellationToken,
-) -> Result<(), Error> {
+/// Reads the sources whenever they change, and keeps `configured` current. Never returns.
+pub async fn watch_pool_config(mut sources: PoolSources, configured: watch::Sender<Arc<PoolConfig>>) {
     let notify = Arc::new(Notify::new());
     let mut watchers = JoinSet::new();
     for dir in sources.watched_dirs() {
@@ -150,7 +145,7 @@ pub async fn watch_pool_config(
             changed
         });
         let policies = async {
-            // `changed` fails only if the sender is dropped because the daemon stops. Then wait for `stop`.
+            // `changed` fails only if the sender is dropped because the daemon stops. Then wait for the end.
             let changed = match &mut sources.policies {
                 Some(policies) => policies.changed().await.is_ok(),
                 None => false,
@@ -163,7 +158,6 @@ pub async fn watch_pool_config(
             () = notify.notified() => {}
             () = policies => {}
             () = time::sleep(RESYNC_INTERVAL) => {}
-            () = stop.cancelled() => return Ok(()),
         }
     }
 }

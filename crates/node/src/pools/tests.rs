@@ -345,8 +345,7 @@ async fn file_change_is_noticed_within_a_second() {
         policies: None,
     };
     let (sender, mut receiver) = tokio::sync::watch::channel(Arc::default());
-    let stop = tokio_util::sync::CancellationToken::new();
-    let reading = tokio::spawn(super::watch_pool_config(sources, sender, stop.clone()));
+    let reading = tokio::spawn(super::watch_pool_config(sources, sender));
     fs::write(&path, r#"{"resourceList":[{"resourceName":"one"}]}"#).unwrap();
     let limit = Duration::from_secs(1);
     let has = |count| move |config: &Arc<super::PoolConfig>| config.pools.len() == count;
@@ -355,8 +354,7 @@ async fn file_change_is_noticed_within_a_second() {
     fs::write(&next, r#"{"resourceList":[{"resourceName":"one"},{"resourceName":"two"}]}"#).unwrap();
     fs::rename(next, &path).unwrap();
     tokio::time::timeout(limit, receiver.wait_for(has(2))).await.expect("within a second").unwrap();
-    stop.cancel();
-    reading.await.unwrap().unwrap();
+    reading.abort();
 }
 
 #[tokio::test]
@@ -373,8 +371,7 @@ async fn removed_directory_is_noticed_within_a_second() {
         policies: None,
     };
     let (sender, mut receiver) = tokio::sync::watch::channel(Arc::default());
-    let stop = tokio_util::sync::CancellationToken::new();
-    let reading = tokio::spawn(super::watch_pool_config(sources, sender, stop.clone()));
+    let reading = tokio::spawn(super::watch_pool_config(sources, sender));
     let limit = Duration::from_secs(1);
     let has = |count| move |config: &Arc<super::PoolConfig>| config.pools.len() == count;
     tokio::time::timeout(limit, receiver.wait_for(has(1))).await.expect("within a second").unwrap();
@@ -382,6 +379,5 @@ async fn removed_directory_is_noticed_within_a_second() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     fs::rename(&configured, dir.path().join("moved")).unwrap();
     tokio::time::timeout(limit, receiver.wait_for(has(0))).await.expect("within a second").unwrap();
-    stop.cancel();
-    reading.await.unwrap().unwrap();
+    reading.abort();
 }

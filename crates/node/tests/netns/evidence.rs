@@ -205,7 +205,7 @@ impl EvidenceFixture {
             self.pods.apply(Event::InitDone);
         }
         if let Some(evidence) = self.evidence.take() {
-            tokio::spawn(evidence.run(self.stop.clone()));
+            tokio::spawn(self.stop.clone().run_until_cancelled_owned(evidence.run()));
         }
         sleep(Duration::from_secs(seconds)).await;
     }
@@ -335,7 +335,7 @@ async fn nothing_is_released_before_the_pods_are_listed() {
     let mut node = EvidenceFixture::new(&[(1, "lost", "lost")]);
     node.add_namespace("any");
     let evidence = node.evidence.take().unwrap();
-    tokio::spawn(evidence.run(node.stop.clone()));
+    tokio::spawn(node.stop.clone().run_until_cancelled_owned(evidence.run()));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(node.server.assigned(), offsets([1]), "the pods have not been listed yet");
     assert!(!*node.allocations_restored.borrow());

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::watch, time::timeout};
-use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,13 +21,11 @@ fn with_current_inventory<F: Future<Output = ()>>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (sender, mut inventories) = watch::channel(Arc::default());
-        let stop = CancellationToken::new();
         let roots = DiscoveryRoots::of_host(host.hardware.as_ref());
-        let watching = tokio::spawn(watch_inventory(roots, host.hardware.clone(), sender, stop.clone()));
+        let watching = tokio::spawn(watch_inventory(roots, host.hardware.clone(), sender));
         inventories.wait_for(|inventory| !inventory.devices.is_empty()).await.unwrap();
         test(host, inventories).await;
-        stop.cancel();
-        watching.await.unwrap().unwrap();
+        watching.abort();
     });
 }
 
