@@ -1,10 +1,11 @@
-//! Typed access to JSON objects that were written for Go programs.
+//! Typed access to JSON objects that were written for Go programs, and the keys `pkey` and `membership`.
 //!
 //! Go's JSON decoder matches keys case-insensitively, ignores unknown keys and treats `null` as the zero value. Existing
 //! configurations rely on all three.
 
 use crate::ConfigError;
 use ferroband_model::config_object::get_key;
+use ferroband_model::{InvalidPKey, RequestedPKey};
 use serde_json::{Map, Value};
 
 /// Typed access to a JSON object, with the semantics of Go's decoder.
@@ -71,5 +72,24 @@ impl<'a> ConfigFields<'a> {
     ) -> Result<Option<T>, ConfigError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         read(value).map(Some).ok_or_else(|| ConfigError::field(key, expected))
+    }
+}
+
+/// The P_Key, if one is requested. The default partition cannot be requested: it belongs to the subnet manager.
+pub(crate) fn parse_pkey(fields: ConfigFields<'_>) -> Result<Option<RequestedPKey>, InvalidPKey> {
+    fields.get("pkey").map_or(Ok(None), RequestedPKey::from_value)
+}
+
+/// The P_Key as the configuration spells it; `None` if it is absent or a number.
+pub fn pkey_text(plugin: &Map<String, Value>) -> Option<&str> {
+    ConfigFields(plugin).get("pkey")?.as_str()
+}
+
+/// Whether limited membership is requested.
+pub(crate) fn parse_limited(fields: ConfigFields<'_>) -> Result<bool, ConfigError> {
+    match fields.get("membership").and_then(Value::as_str) {
+        None | Some("" | "full") => Ok(false),
+        Some("limited") => Ok(true),
+        Some(other) => Err(ConfigError::InvalidMembership { membership: other.to_owned() }),
     }
 }

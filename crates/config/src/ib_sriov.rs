@@ -1,7 +1,8 @@
-//! Configurations of type `ib-sriov`.
+//! Settings of the plugins `ib-sriov` and `rdma`.
 
-use crate::{ConfigError, ConfigFields, partition};
-use ferroband_model::{Guid, PciAddress, RequestedPKey, VfLinkState, config_object::remove_key};
+use crate::{ConfigError, ConfigFields, fields};
+use ferroband_model::config_object::remove_key;
+use ferroband_model::{Guid, PciAddress, RequestedPKey, VfLinkState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -80,8 +81,8 @@ impl IbSriovConfig {
             isolation: Self::rdma_isolation(fields)?,
             vfio: fields.flag("vfioPciMode")?,
             managed,
-            pkey: partition::parse_pkey(fields)?,
-            limited: partition::parse_limited(fields)?,
+            pkey: fields::parse_pkey(fields)?,
+            limited: fields::parse_limited(fields)?,
         })
     }
 
@@ -112,6 +113,22 @@ fn parse_guid(text: &str) -> Result<Guid, ConfigError> {
     let has_eight_groups = text.split(':').count() == 8;
     let guid = text.parse::<Guid>().ok().filter(|guid| has_eight_groups && guid.value() != 0);
     guid.ok_or_else(|| ConfigError::InvalidGuid { guid: text.to_owned() })
+}
+
+/// Chained after another plugin, on nodes with RDMA netns mode exclusive: moves the RDMA device of the previous
+/// plugin's interface into the pod.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+pub struct RdmaConfig {
+    /// PCI address or auxiliary device name of the device; defaults to the device of the previous plugin's interface.
+    #[schemars(rename = "deviceID")]
+    pub device: Option<String>,
+}
+
+impl RdmaConfig {
+    /// Parse a configuration.
+    pub fn parse(fields: ConfigFields<'_>) -> Result<Self, ConfigError> {
+        Ok(Self { device: fields.non_empty("deviceID")?.map(str::to_owned) })
+    }
 }
 
 #[cfg(test)]

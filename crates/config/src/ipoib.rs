@@ -1,6 +1,6 @@
 //! Configurations of type `ipoib`.
 
-use crate::{ConfigError, ConfigFields, partition};
+use crate::{ConfigError, ConfigFields, fields};
 use ferroband_model::{PKey, RequestedPKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ impl IpoibConfig {
         Ok(Self {
             parent: fields.non_empty("master")?.ok_or(ConfigError::NoMaster)?.to_owned(),
             mtu: fields.mtu()?,
-            pkey: partition::parse_pkey(fields).map_err(wrong)?.map(RequestedPKey::full),
-            limited: partition::parse_limited(fields)?,
+            pkey: fields::parse_pkey(fields).map_err(wrong)?.map(RequestedPKey::full),
+            limited: fields::parse_limited(fields)?,
         })
     }
 }

@@ -15,37 +15,23 @@ mod coordinator;
 mod error;
 mod fields;
 mod ib_sriov;
-mod interface;
 mod ipoib;
 mod network_config;
-pub mod partition;
-mod plain_pods;
 mod plugin_config;
 mod plugin_input;
 mod plugin_type;
-mod pod_values;
-mod rdma;
-mod version;
 mod wrapper;
 
 pub use coordinator::{CoordinatorConfig, CoordinatorMode};
 pub use error::ConfigError;
-pub use fields::ConfigFields;
-pub use ib_sriov::IbSriovConfig;
-pub use interface::InterfaceConfig;
-pub use interface::ipam_section;
+pub use fields::{ConfigFields, pkey_text};
+pub use ib_sriov::{IbSriovConfig, RdmaConfig};
 pub use ipoib::IpoibConfig;
 pub use network_config::{NetworkConfig, NetworkConfigError};
-pub use plain_pods::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
-pub use plugin_config::{PluginConfig, VALID_ATTACHMENTS_KEYS, is_identifier};
+pub use plugin_config::{InterfaceConfig, PluginConfig, VALID_ATTACHMENTS_KEYS, ipam_section, is_identifier};
 pub use plugin_input::{
-    limit_to_capabilities, network_name, plugin_name, plugin_stdin, set_valid_attachments,
+    capabilities, grant_runtime_config, inject_device, limit_to_capabilities, merge_cni_args, network_name,
+    plugin_name, plugin_stdin, remove_pod_values, runtime_config, set_runtime_config, set_valid_attachments,
 };
-pub use plugin_type::PluginType;
-pub use pod_values::{
-    capabilities, grant_runtime_config, inject_device, merge_cni_args, remove_pod_values, runtime_config,
-    set_runtime_config,
-};
-pub use rdma::RdmaConfig;
-pub use version::CniVersion;
-pub use wrapper::WrapperConfig;
+pub use plugin_type::{CniVersion, PluginType};
+pub use wrapper::{POD_ANNOTATIONS_CAPABILITY, PlainPods, WrapperConfig};

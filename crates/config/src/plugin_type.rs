@@ -1,4 +1,4 @@
-//! Plugin type, selected by argv[0].
+//! Plugin type, selected by argv[0], and supported versions of the CNI specification.
 
 use crate::{ConfigError, ConfigFields};
 use ferroband_model::named_enum;
@@ -85,55 +85,41 @@ impl PluginType {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_plugin_type_has_one_place_in_a_call() {
-        let places = |plugin_type: PluginType| {
-            let places = [
-                plugin_type.is_meta(),
-                plugin_type.is_interface(),
-                plugin_type.is_chained(),
-                plugin_type.is_ipam(),
-            ];
-            places.map(u8::from)
-        };
-        for (plugin_type, expected) in [
-            (PluginType::Ferroband, [1, 0, 0, 0]),
-            (PluginType::Ipoib, [0, 1, 0, 0]),
-            (PluginType::IbSriov, [0, 1, 0, 0]),
-            (PluginType::Rdma, [0, 0, 1, 0]),
-            (PluginType::Coordinator, [0, 0, 1, 0]),
-            (PluginType::Whereabouts, [0, 0, 0, 1]),
-            (PluginType::Spiderpool, [0, 0, 0, 1]),
-        ] {
-            assert_eq!(places(plugin_type), expected, "{plugin_type}");
-        }
-    }
-
-    #[test]
-    fn argv0_selects_the_plugin_type() {
-        let plugin_type = |program: &str| PluginType::from_program(Path::new(program));
-        assert_eq!(plugin_type("/opt/cni/bin/ipoib"), Some(PluginType::Ipoib));
-        assert_eq!(plugin_type("/opt/cni/bin/ib-sriov"), Some(PluginType::IbSriov));
-        assert_eq!(plugin_type("rdma"), Some(PluginType::Rdma));
-        assert_eq!(plugin_type("coordinator"), Some(PluginType::Coordinator));
-        assert_eq!(plugin_type("whereabouts"), Some(PluginType::Whereabouts));
-        assert_eq!(plugin_type("spiderpool"), Some(PluginType::Spiderpool));
-        assert!(
-            PluginType::is_daemon_ipam(Some("spiderpool")) && PluginType::is_daemon_ipam(Some("whereabouts"))
-        );
-        assert!(
-            !PluginType::is_daemon_ipam(Some("ipoib"))
-                && !PluginType::is_daemon_ipam(Some("host-local"))
-                && !PluginType::is_daemon_ipam(None)
-        );
-        assert_eq!(plugin_type("./ferroband-cni"), Some(PluginType::Ferroband));
-        assert_eq!(plugin_type("/opt/cni/bin/multus"), Some(PluginType::Ferroband));
-        assert_eq!(plugin_type("multus-shim"), Some(PluginType::Ferroband));
-        assert_eq!(plugin_type("/opt/cni/bin/bridge"), None);
-        assert_eq!(plugin_type(""), None);
+named_enum! {
+    /// A version of the CNI specification. Newer versions compare greater.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum CniVersion {
+        /// 0.1.0; also the default for a configuration without `cniVersion`.
+        V0_1_0 = "0.1.0",
+        /// 0.2.0: the last version with a single address per family.
+        V0_2_0 = "0.2.0",
+        /// 0.3.0: results list interfaces, and any number of addresses.
+        V0_3_0 = "0.3.0",
+        /// 0.3.1: plugin chains.
+        V0_3_1 = "0.3.1",
+        /// 0.4.0: CHECK, and `prevResult` on DEL.
+        V0_4_0 = "0.4.0",
+        /// 1.0.0: addresses in results have no `version` field any more.
+        V1_0_0 = "1.0.0",
+        /// 1.1.0: GC and STATUS.
+        V1_1_0 = "1.1.0",
     }
 }
+
+impl CniVersion {
+    /// The newest supported version.
+    pub const NEWEST: Self = Self::V1_1_0;
+
+    /// Parse a version. An empty text means 0.1.0.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(Self::V0_1_0) } else { Self::from_name(text) }
+    }
+
+    /// All versions, separated by commas.
+    pub fn supported_list() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,6 @@ mod linux;
 pub mod netfilter;
 mod netlink;
 mod netns;
-mod netns_sysfs;
 pub mod probe;
 pub mod rdma;
 pub mod rtnetlink;

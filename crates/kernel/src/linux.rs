@@ -4,9 +4,7 @@ use crate::rdma::{NetnsMode, RdmaDeviceInfo, RdmaSocket};
 use crate::rtnetlink::{GuidKind, LinkKind, NewLink, VfInfo, VfLinkState};
 use crate::sysfs::{driver, pci};
 use crate::watch::HardwareWatch;
-use crate::{
-    Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, RouteSocket, ethtool, netns_sysfs,
-};
+use crate::{Error, Hardware, Host, IpoibChild, IpoibParent, Link, Netns, Root, RouteSocket, ethtool, netns};
 use ferroband_model::{Guid, PciAddress};
 use nix::errno::Errno;
 
@@ -153,7 +151,7 @@ impl Hardware for LinuxHost {
     }
 
     fn with_netns_sysfs(&self, netns: &Netns, read: &mut (dyn FnMut(&Root) + Send)) -> Result<(), Error> {
-        netns_sysfs::with_netns_sysfs(&self.root, netns, read)
+        netns::with_netns_sysfs(&self.root, netns, read)
     }
 
     fn refresh(&self) -> Result<(), Error> {

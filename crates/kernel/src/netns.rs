@@ -1,9 +1,10 @@
 //! Open network namespaces: identifying them and running code in them.
 
-use crate::Error;
+use crate::{Error, Root};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
-use nix::sched::{CloneFlags, setns};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::{Mode, fstat};
 use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 use serde::{Deserialize, Serialize};
@@ -133,42 +134,32 @@ fn nstype(fd: &OwnedFd) -> Result<i32, Errno> {
     unsafe { ns_get_nstype(fd.as_raw_fd()) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn current_namespace_has_an_id() {
-        let netns = Netns::current().unwrap();
-        assert_eq!(netns.id(), Netns::open("/proc/thread-self/ns/net").unwrap().id());
-        let shown = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
-        assert_eq!(Path::new(&netns.id().to_string()), shown);
-    }
-
-    #[test]
-    fn missing_path_and_wrong_file_type_are_distinguished() {
-        for path in ["", "/nonexistent/netns", "/proc/thread-self/ns/net/below"] {
-            assert!(matches!(Netns::open(path), Err(Error::NoNetns { .. })), "{path:?}");
-        }
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let others = [file.path(), Path::new("/"), Path::new("/proc/thread-self/ns/mnt")];
-        for path in others {
-            assert!(matches!(Netns::open(path), Err(Error::NotNetns { .. })), "{}", path.display());
-        }
-    }
-
-    #[test]
-    fn file_descriptor_must_be_a_network_namespace() {
-        let good = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
-        assert_eq!(Netns::from_fd(good.into()).unwrap().id(), Netns::current().unwrap().id());
-        let bad = tempfile::tempfile().unwrap();
-        assert!(matches!(Netns::from_fd(bad.into()), Err(Error::NotNetns { .. })));
-    }
-
-    #[test]
-    fn netns_id_round_trips_through_json() {
-        let id = Netns::current().unwrap().id();
-        let text = serde_json::to_string(&id).unwrap();
-        assert_eq!(serde_json::from_str::<NetnsId>(&text).unwrap(), id);
-    }
+/// Calls `read` on a new thread that has its own mount namespace, in which the sysfs of `netns` is mounted. The
+/// mount disappears when the thread ends.
+///
+/// The class directories of interfaces and RDMA devices show the objects of the namespace in which sysfs was
+/// mounted (sysfs(5), kernfs namespaces), so entering the network namespace is not sufficient. Device files are
+/// still those of the host.
+pub(crate) fn with_netns_sysfs(
+    root: &Root,
+    netns: &Netns,
+    read: &mut (dyn FnMut(&Root) + Send),
+) -> Result<(), Error> {
+    let failed = |doing| move |errno: Errno| Error::Netns { doing, path: netns.path().to_owned(), errno };
+    netns.run(|| {
+        // The kernel removes the mount namespace when this thread ends.
+        unshare(CloneFlags::CLONE_NEWNS).map_err(failed("create a mount namespace for"))?;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+            .map_err(failed("make mounts private for"))?;
+        let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        let mount_point = root.sys("");
+        mount(Some("sysfs"), &mount_point, Some("sysfs"), flags, None::<&str>)
+            .map_err(failed("mount sysfs of"))?;
+        read(root);
+        Ok(())
+    })?
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@
 //!
 //! While Ferroband is being uninstalled from the node, `ferroband` treats all pods as plain pods.
 
-use crate::commands::{del, plain_pods, readiness, sandbox};
+use crate::commands::{del, sandbox};
 use crate::ipc::message::{self, DaemonReply, DaemonRequest};
 use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::{Attachment, Plan, PlanStep, StepKind};
@@ -44,13 +44,13 @@ pub(crate) fn add(
         }
     };
     let wrapped_only = plugin_type.is_meta()
-        && (plain_pods::is_plain(call, pod.as_ref()) || PendingUninstall::load(context.root)?.is_some());
+        && (sandbox::is_plain(call, pod.as_ref()) || PendingUninstall::load(context.root)?.is_some());
     let single = match plugin_type.is_meta() {
-        true => wrapped_only.then(|| plain_pods::wrapped_network(call)).transpose()?,
+        true => wrapped_only.then(|| sandbox::wrapped_network(call)).transpose()?,
         false => Some(single_attachment(plugin_type, call)?),
     };
     if plugin_type.is_meta() {
-        readiness::wait(context, call, context.timeouts.daemon_connect)?;
+        sandbox::wait_until_ready(context, call, context.timeouts.daemon_connect)?;
     }
     let netns = sandbox::open(call)?;
 

@@ -5,8 +5,6 @@ mod check;
 mod deferred_signals;
 mod del;
 mod gc;
-mod plain_pods;
-mod readiness;
 mod run;
 mod sandbox;
 mod status;

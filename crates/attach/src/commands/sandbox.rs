@@ -1,8 +1,21 @@
-//! Opening and identifying the pod's network namespace.
+//! What an ADD checks first: the pod's network namespace, the default network's readiness, and whether the pod is plain.
+//!
+//! ```text
+//! daemon ── plainPods in the CNI configuration ─┐
+//! runtime ── the pod's annotations ─────────────┴─▶ ADD: the wrapped network, without the daemon
+//! ```
+//!
+//! The daemon decides which pods are plain. The program only compares, so that it needs neither the daemon nor the API
+//! server for pods that do not use Ferroband.
 
-use crate::protocol::{Error, Invocation};
+use crate::ipc::plan::Attachment;
+use crate::protocol::{CniContext, ConfigError, Error, Invocation};
 use crate::state::journal::Journal;
+use ferroband_config::{limit_to_capabilities, set_runtime_config};
 use ferroband_kernel::{Error as KernelError, Netns, Root, boot_id};
+use ferroband_model::PodRef;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Open the namespace of an ADD or CHECK. It must exist and must not be the plugin's own network namespace.
 pub(crate) fn open(call: &Invocation) -> Result<Netns, Error> {
@@ -70,4 +83,50 @@ impl SandboxState {
             _ => Ok(Self { netns: None, cni_netns }),
         }
     }
+}
+
+/// Interval between checks whether the file exists.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Wait at most `timeout` for the readiness indicator file (`readinessindicatorfile` of Multus), if the configuration
+/// names one. Before it exists, an ADD would call plugins whose agent is not running yet.
+pub(crate) fn wait_until_ready(
+    context: &CniContext<'_>,
+    call: &Invocation,
+    timeout: Duration,
+) -> Result<(), Error> {
+    let Some(named) = call.config.readiness_file()? else { return Ok(()) };
+    let path: PathBuf = context.root.path(named.trim_start_matches('/'));
+    let end = Instant::now() + timeout;
+    while !path.exists() {
+        if (context.should_stop)() {
+            return Err(Error::Interrupted);
+        }
+        if Instant::now() >= end {
+            return Err(Error::DefaultNetworkNotReady { path });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Whether the pod of an ADD is plain. A pod whose annotations the runtime does not pass is not.
+pub(crate) fn is_plain(call: &Invocation, pod: Option<&PodRef>) -> bool {
+    let (Some(plain), Some(pod)) = (call.config.plain_pods(), pod) else { return false };
+    plain.contains(&pod.namespace, call.config.map()) && call.config.wrapped_networks().next().is_some()
+}
+
+/// The network that the configuration wraps.
+pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
+    let missing = || ConfigError::field("delegates", "a list that contains the wrapped network");
+    let wrapped = call.config.wrapped_networks().next().ok_or_else(missing)?;
+    let mut network = Attachment::foreign(wrapped, &call.ifname, true)?;
+    if let Some(runtime_config) = call.config.runtime_config() {
+        for step in &mut network.steps {
+            set_runtime_config(&mut step.config, runtime_config.clone());
+            // The annotations of a pod may be large, so the journal contains only what the plugin gets.
+            limit_to_capabilities(&mut step.config);
+        }
+    }
+    Ok(network)
 }

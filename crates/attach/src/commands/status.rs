@@ -1,6 +1,6 @@
 //! STATUS: returns error 50 ("not available") if an ADD could not succeed now.
 
-use crate::commands::readiness;
+use crate::commands::sandbox;
 use crate::ipc::message::DaemonRequest;
 use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::Attachment;
@@ -21,7 +21,7 @@ pub(crate) fn status(
     let fields = call.config.fields();
     match plugin_type {
         PluginType::Ferroband => {
-            readiness::wait(context, call, Duration::ZERO).map_err(not_ready)?;
+            sandbox::wait_until_ready(context, call, Duration::ZERO).map_err(not_ready)?;
             // If the runtime got an error, it would start no pod at all, not even a plain one.
             if call.config.plain_pods().is_none() {
                 check_daemon(context)?;

@@ -18,7 +18,7 @@ pub(crate) use vf_and_rdma::{return_rdma_device, return_vf};
 use crate::ipc::plan::{Attachment, PlanStep};
 use crate::protocol::result::to_prev_result;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginConfig, PluginType};
-use crate::state::{device_info, json_file};
+use crate::state::{device_info, state_file};
 use crate::steps::delegate::{self, PluginEnv};
 use ferroband_config::is_identifier;
 use ferroband_kernel::Root;
@@ -83,7 +83,7 @@ impl MultusState {
         if errors.is_empty()
             && let Some(list) = &self.delegates_file
         {
-            errors.extend(json_file::remove(list).err());
+            errors.extend(state_file::remove(list).err());
         }
         errors
     }
@@ -115,7 +115,7 @@ impl MultusState {
         if errors.is_empty()
             && let Some(cached) = &attached.cache_file
         {
-            errors.extend(json_file::remove(cached).err());
+            errors.extend(state_file::remove(cached).err());
         }
         errors
     }

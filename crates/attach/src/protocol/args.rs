@@ -1,6 +1,7 @@
-//! `CNI_ARGS`: key-value pairs of the runtime, among them the pod's name.
+//! `CNI_ARGS`: key-value pairs of the runtime, among them the pod's name; and the identity that a journal, a lock and a
+//! pending release of a call share.
 
-use crate::protocol::Error;
+use crate::protocol::{Error, PluginType};
 use ferroband_model::PodRef;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -58,40 +59,60 @@ pub fn append<'a>(args: &'a str, more: &BTreeMap<String, String>) -> Cow<'a, str
     Cow::Owned(existing.chain(added).collect::<Vec<_>>().join(";"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Identifies a whole sandbox (meta plugin) or one of its interfaces (plugin called on its own).
+///
+/// The two never share a file: a plugin called on its own may run inside a call of the meta plugin for the same
+/// container (a foreign plugin delegates to it). It must neither wait for that call's lock nor touch its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentId {
+    container: String,
+    interface: Option<(String, PluginType)>,
+}
 
-    #[test]
-    fn pairs_of_an_attachment_are_appended() {
-        assert_eq!(append("A=1;", &BTreeMap::new()), "A=1;");
-        let more = BTreeMap::from([("IP".to_owned(), "10.0.0.1/24".to_owned())]);
-        assert_eq!(append("A=1;", &more), "A=1;IP=10.0.0.1/24");
-        assert_eq!(append("", &more), "IP=10.0.0.1/24");
-        assert_eq!(requested_ips("A=1;IP=10.0.0.1/24, fd00::1;IP=10.9.9.9"), ["10.0.0.1/24", "fd00::1"]);
-        assert_eq!(requested_ips("K8S_POD_IP=10.0.0.1;IP="), Vec::<String>::new());
+impl AttachmentId {
+    /// The identity of a call. The plugin type decides whether it covers the whole sandbox.
+    pub fn new(plugin_type: PluginType, container: &str, ifname: &str) -> Self {
+        let interface = (!plugin_type.is_meta()).then(|| (ifname.to_owned(), plugin_type));
+        Self { container: container.to_owned(), interface }
     }
 
-    #[test]
-    fn the_pod_is_parsed_from_the_runtimes_args() {
-        let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=ipoib-test;\
-                    K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u-1";
-        let expected = PodRef { namespace: "default".into(), name: "ipoib-test".into(), uid: "u-1".into() };
-        assert_eq!(parse_pod(args).unwrap(), Some(expected));
-        assert_eq!(parse_pod("").unwrap(), None);
-        for incomplete in ["K8S_POD_NAMESPACE=default", "K8S_POD_NAME=ipoib-test", "K8S_POD_UID=u-1"] {
-            assert_eq!(parse_pod(incomplete).unwrap(), None, "{incomplete}");
+    /// Parse what [`Self::file_stem`] returned. `None` if `stem` has another format.
+    pub fn from_stem(stem: &str) -> Option<Self> {
+        let mut parts = stem.splitn(3, ':');
+        let container = parts.next()?.to_owned();
+        let interface = match (parts.next(), parts.next()) {
+            (None, None) => None,
+            (Some(ifname), Some(plugin_type)) => {
+                Some((ifname.to_owned(), PluginType::from_name(plugin_type)?))
+            }
+            _ => return None,
+        };
+        Some(Self { container, interface })
+    }
+
+    /// The plugin type; `None` for the meta plugin.
+    pub fn plugin_type(&self) -> Option<PluginType> {
+        self.interface.as_ref().map(|(_, plugin_type)| *plugin_type)
+    }
+
+    /// `CNI_CONTAINERID`.
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// `CNI_IFNAME`; `None` for a whole sandbox.
+    pub fn ifname(&self) -> Option<&str> {
+        self.interface.as_ref().map(|(ifname, _)| ifname.as_str())
+    }
+
+    /// The file name without extension. Neither container IDs nor interface names can contain a colon, so it is unique.
+    pub fn file_stem(&self) -> String {
+        match &self.interface {
+            None => self.container.clone(),
+            Some((ifname, plugin_type)) => format!("{}:{ifname}:{plugin_type}", self.container),
         }
     }
-
-    // Case: cni 16
-    #[test]
-    fn unknown_keys_and_malformed_pairs_are_errors() {
-        assert!(matches!(parse_pod("A=1"), Err(Error::UnknownArgument { key }) if key == "A"));
-        assert_eq!(parse_pod("IgnoreUnknown=1;A=1").unwrap(), None);
-        assert_eq!(parse_pod("IgnoreUnknown=TRUE;BLAH=foo=bar;").unwrap(), None);
-        assert!(
-            matches!(parse_pod("IgnoreUnknown=1;A"), Err(Error::MalformedArgument { pair }) if pair == "A")
-        );
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,6 @@
 //! The CNI protocol: variables, configuration and arguments of a call, its result or error, and its context.
 
 pub mod args;
-mod attachment_id;
 mod channel_error;
 mod context;
 mod error;
@@ -10,7 +9,7 @@ pub(crate) mod invocation;
 mod plugin_error;
 pub mod result;
 
-pub use attachment_id::AttachmentId;
+pub use args::AttachmentId;
 pub use channel_error::ChannelError;
 pub use context::{CallTimeouts, CniContext, FailPoint};
 pub use error::Error;

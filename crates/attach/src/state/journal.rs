@@ -12,7 +12,7 @@
 use crate::ipc::message::AttachmentOutcome;
 use crate::ipc::plan::{AssignedAddresses, Attachment, StepKind};
 use crate::protocol::{AttachmentId, CniResult, CniVersion, Error, Invocation, PluginType};
-use crate::state::{device_info, json_file};
+use crate::state::{device_info, state_file};
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::PodRef;
 use serde::{Deserialize, Serialize};
@@ -200,8 +200,8 @@ impl Journal {
     /// List all journals without locking them. A caller that changes one must take its lock first.
     pub fn list(root: &Root) -> Result<Vec<JournalFile>, Error> {
         let mut found = Vec::new();
-        let mut paths = json_file::list(&persistent_dir(root))?;
-        paths.extend(json_file::list(&volatile_dir(root))?);
+        let mut paths = state_file::list(&persistent_dir(root))?;
+        paths.extend(state_file::list(&volatile_dir(root))?);
         for path in paths {
             let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
             let stem = stem.to_owned();
@@ -214,16 +214,16 @@ impl Journal {
 
     /// Write the journal to disk atomically. The caller holds the attachment's lock.
     pub fn save(&self, root: &Root) -> Result<(), Error> {
-        json_file::write(&path(root, &self.id()), self)
+        state_file::write(&path(root, &self.id()), self)
     }
 
     /// Remove the journal of `id`, if it exists. The caller holds the attachment's lock.
     pub fn remove(root: &Root, id: &AttachmentId) -> Result<(), Error> {
         if is_volatile(id) {
             // An earlier release kept all journals in the persistent directory.
-            json_file::remove(&file(persistent_dir(root), id))?;
+            state_file::remove(&file(persistent_dir(root), id))?;
         }
-        json_file::remove(&path(root, id))
+        state_file::remove(&path(root, id))
     }
 
     /// Add the attachments of a plan, with all steps pending.
@@ -294,7 +294,7 @@ fn volatile_dir(root: &Root) -> PathBuf {
 }
 
 fn read(path: PathBuf) -> Result<Option<Journal>, Error> {
-    let Some(journal) = json_file::read::<Journal>(&path)? else { return Ok(None) };
+    let Some(journal) = state_file::read::<Journal>(&path)? else { return Ok(None) };
     if journal.schema > SCHEMA {
         return Err(Error::UnknownSchema { path, schema: journal.schema });
     }

@@ -2,13 +2,12 @@
 
 pub mod device_info;
 pub mod journal;
-pub(crate) mod json_file;
 mod leftovers;
-mod lock;
 pub mod pending_release;
 pub mod pending_status;
 pub(crate) mod pending_uninstall;
+pub(crate) mod state_file;
 
 pub use leftovers::{KEPT_RUN_FILES, KEPT_STATE, remove_leftovers};
-pub use lock::Lock;
 pub use pending_uninstall::PendingUninstall;
+pub use state_file::Lock;

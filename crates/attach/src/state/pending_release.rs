@@ -6,7 +6,7 @@
 use crate::ipc::message::DaemonRequest;
 use crate::ipc::node_client::NodeClient;
 use crate::protocol::{AttachmentId, CniContext, Error, FailPoint};
-use crate::state::{Lock, json_file};
+use crate::state::{Lock, state_file};
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
 use serde::{Deserialize, Serialize};
@@ -47,12 +47,12 @@ impl PendingRelease {
 
     /// Write this release to disk. The caller holds the attachment's lock.
     pub fn write(&self, root: &Root) -> Result<(), Error> {
-        json_file::write(&self.path(root), self)
+        state_file::write(&self.path(root), self)
     }
 
     /// Remove the file of this release, if it exists. The caller holds the attachment's lock.
     pub fn remove(&self, root: &Root) -> Result<(), Error> {
-        json_file::remove(&self.path(root))
+        state_file::remove(&self.path(root))
     }
 
     /// Whether the file exists, that is, whether the release is still pending.
@@ -124,9 +124,9 @@ impl PendingRelease {
 /// List all pending releases. A file that cannot be read appears as an error among the others.
 pub fn list_pending(root: &Root) -> Result<Vec<Result<PendingRelease, Error>>, Error> {
     let mut found = Vec::new();
-    for path in json_file::list(&root.state("owed"))? {
+    for path in state_file::list(&root.state("owed"))? {
         let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        match json_file::read::<PendingRelease>(&path) {
+        match state_file::read::<PendingRelease>(&path) {
             Ok(Some(release)) => found.push(Ok(PendingRelease { stem: stem.to_owned(), ..release })),
             Ok(None) => {}
             Err(error) => found.push(Err(error)),

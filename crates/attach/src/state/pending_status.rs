@@ -9,7 +9,7 @@ use crate::ipc::message::AttachmentOutcome;
 use crate::ipc::plan::Plan;
 use crate::protocol::{AttachmentId, Error};
 use crate::state::journal::Journal;
-use crate::state::json_file;
+use crate::state::state_file;
 use ferroband_kernel::Root;
 use serde_json::json;
 use std::path::PathBuf;
@@ -33,19 +33,19 @@ impl PendingStatus {
 
     /// List all pending statuses, in no particular order.
     pub fn list(root: &Root) -> Result<Vec<Self>, Error> {
-        let paths = json_file::list(&Self::dir(root))?.into_iter();
+        let paths = state_file::list(&Self::dir(root))?.into_iter();
         let id = |path: PathBuf| AttachmentId::from_stem(path.file_stem()?.to_str()?);
         Ok(paths.filter_map(id).map(Self::new).collect())
     }
 
     /// Write the file. The journal must be complete.
     pub fn write(&self, root: &Root) -> Result<(), Error> {
-        json_file::write(&self.path(root), &json!({}))
+        state_file::write(&self.path(root), &json!({}))
     }
 
     /// Remove the file, if it exists: the status is written, or the sandbox is deleted.
     pub fn remove(&self, root: &Root) -> Result<(), Error> {
-        json_file::remove(&self.path(root))
+        state_file::remove(&self.path(root))
     }
 
     /// `CNI_CONTAINERID`.

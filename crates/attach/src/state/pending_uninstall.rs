@@ -12,7 +12,7 @@
 use crate::protocol::{AttachmentId, Error};
 use crate::state::journal::{Journal, JournalFile};
 use crate::state::pending_status::PendingStatus;
-use crate::state::{json_file, remove_leftovers};
+use crate::state::{remove_leftovers, state_file};
 use ferroband_kernel::{Root, files};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -31,18 +31,18 @@ pub struct PendingUninstall {
 impl PendingUninstall {
     /// The pending uninstallation of this node, if any.
     pub fn load(root: &Root) -> Result<Option<Self>, Error> {
-        json_file::read(&path(root))
+        state_file::read(&path(root))
     }
 
     /// Start the uninstallation. Returns true if it finished at once because nothing is attached.
     pub fn begin(&self, root: &Root) -> Result<bool, Error> {
-        json_file::write(&path(root), self)?;
+        state_file::write(&path(root), self)?;
         finish_if_idle(root)
     }
 
     /// Remove the file of a pending uninstallation, because it finished or Ferroband is installed again.
     pub fn cancel(root: &Root) -> Result<(), Error> {
-        json_file::remove(&path(root))
+        state_file::remove(&path(root))
     }
 
     fn remove_files(&self, root: &Root) -> Result<(), Error> {

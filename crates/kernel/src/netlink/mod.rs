@@ -6,13 +6,11 @@
 //! ```
 
 pub(crate) mod attr;
-mod builder;
 mod error;
 mod listener;
 mod socket;
 
-pub(crate) use attr::RawMessage;
-pub(crate) use builder::MessageBuilder;
+pub(crate) use attr::{MessageBuilder, RawMessage};
 pub(crate) use error::{NetlinkError, NetlinkFamily};
 pub(crate) use listener::{Listener, ListenerRead};
 pub(crate) use socket::NetlinkSocket;

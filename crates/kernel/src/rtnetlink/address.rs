@@ -1,13 +1,17 @@
-//! Interface addresses.
+//! Addresses of interfaces, and the neighbour table, which maps IP addresses to link-layer addresses (ip-neighbour(8)).
 
 use super::RouteSocket;
 use super::route_spec::{address_bytes, address_family};
 use crate::Error;
 use crate::netlink::{MessageBuilder, RawMessage, attr};
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use nix::errno::Errno;
-use nix::libc::{IFA_ADDRESS, IFA_BROADCAST, IFA_LOCAL, RTM_GETADDR, RTM_NEWADDR};
+use nix::libc::{
+    IFA_ADDRESS, IFA_BROADCAST, IFA_LOCAL, NDA_DST, NDA_LLADDR, NUD_PERMANENT, RTM_GETADDR, RTM_NEWADDR,
+    RTM_NEWNEIGH,
+};
+use std::net::IpAddr;
 
 /// Length of struct ifaddrmsg in bytes: family 1, prefix length 1, flags 1, scope 1, index 4.
 const HEAD: usize = 8;
@@ -73,3 +77,29 @@ pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
     let address = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS)).and_then(attr::ip)?;
     IpNet::new(address, head[1]).ok()
 }
+
+impl RouteSocket {
+    /// Adds or replaces a permanent neighbour entry.
+    pub fn set_neighbour(&mut self, index: u32, address: IpAddr, link_layer: &[u8]) -> Result<(), Error> {
+        let message = neighbour_message(index, address, link_layer);
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        self.request_on(format!("set neighbour {address} of"), index, message, flags, &[])
+    }
+}
+
+/// Builds an RTM_NEWNEIGH message: struct ndmsg (family 1, padding 3, index 4, state 2, flags 1, type 1) and NDA_*
+/// attributes of linux/neighbour.h.
+fn neighbour_message(index: u32, address: IpAddr, link_layer: &[u8]) -> RawMessage {
+    let mut head = [0; 12];
+    head[0] = address_family(&address.into());
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    // A static entry is never resolved again.
+    head[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
+    MessageBuilder::new(&head)
+        .with(NDA_DST, &address_bytes(address))
+        .with(NDA_LLADDR, link_layer)
+        .build(RTM_NEWNEIGH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,10 @@
 //! works on that namespace from any thread.
 //!
 //! ```text
-//! RouteSocket ─┬─ lookup     link, link_by_index, links                          ──▶ Link
+//! RouteSocket ─┬─ link       link, link_by_index, links                          ──▶ Link
 //!              ├─ create     create_link(NewLink { kind: LinkKind, … })
 //!              ├─ change     rename_link, set_mtu, set_up, set_down, move_link, altnames, set_master, delete_link
-//!              ├─ address    add_address, addresses
-//!              ├─ neighbour  set_neighbour
+//!              ├─ address    add_address, addresses, set_neighbour
 //!              ├─ route_spec append_route, remove_route, all_routes              ──▶ RouteSpec, RouteEntry
 //!              ├─ rule       add_rule, remove_rule, rules                        ──▶ RoutingRule
 //!              └─ vf         vfs, set_vf_guid, set_vf_link_state                 ──▶ VfInfo
@@ -23,8 +22,6 @@ mod change;
 mod create;
 mod events;
 mod link;
-mod lookup;
-mod neighbour;
 mod route_entry;
 mod route_spec;
 mod rule;

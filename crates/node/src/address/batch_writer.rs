@@ -3,8 +3,7 @@
 use super::{
     AddressBlockCache, BlockStore, BlockStoreError,
     allocator::AllocatorRequest,
-    batch::plan_batch,
-    queue::{AllocationQueue, BlockWriteOutcome},
+    batch::{AllocationQueue, BlockWriteOutcome, plan_batch},
 };
 use crate::error::error_chain;
 use ferroband_address::{AddressPlanner, BlockWrite, IpBlockId};

@@ -15,7 +15,6 @@ mod batch;
 mod batch_writer;
 mod block_cache;
 mod detection;
-mod queue;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,6 @@
 mod attachment;
 mod capability;
 mod ip_requests;
-mod partition;
 mod plan;
 #[cfg(test)]
 mod tests;

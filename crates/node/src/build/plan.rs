@@ -1,14 +1,13 @@
-//! Builds the plan of a sandbox.
+//! Builds the plan of a sandbox, and determines which partitions its ports must be members of.
 
-use super::{
-    AttachmentIpRequests, attachment,
-    partition::{ib_kubernetes_marks, partition_requests},
-};
+use super::{AttachmentIpRequests, attachment};
 use crate::resolve::{DefaultNetworkChoice, ResolvedAdd};
 use ferroband_api::annotation::{IbKubernetesMark, NETWORKS, NetworkSelection};
-use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes, Plan};
-use ferroband_model::{Fault, FaultCode};
-use std::{collections::HashSet, net::IpAddr};
+use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes, Plan, StepKind};
+use ferroband_config::{capabilities, pkey_text};
+use ferroband_model::{Fault, FaultCode, PodPartitionRequest, RequestedPKey, RequestedPort};
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 #[derive(Debug)]
 pub struct PlanOutput {
@@ -113,3 +112,55 @@ fn several_gateways(v4: bool) -> Fault {
         "keep only one gateway of this address family, and recreate the pod",
     )
 }
+
+/// Returns one request for each virtual function and for each IPoIB child interface with a P_Key.
+pub fn partition_requests(attachments: &[Attachment]) -> Vec<PodPartitionRequest> {
+    let mut requests = Vec::new();
+    for (position, attachment) in attachments.iter().enumerate() {
+        for step in &attachment.steps {
+            let (port, pkey, limited) = match &step.kind {
+                StepKind::IbSriov { vf, .. } => {
+                    (RequestedPort::Function { pci: vf.device, guid: vf.guid }, vf.pkey, vf.limited)
+                }
+                // A child without a P_Key uses its parent's partition, which is not managed.
+                StepKind::Ipoib { child, .. } => match child.pkey {
+                    Some(key) => (
+                        RequestedPort::Parent(child.parent.clone()),
+                        RequestedPKey::new(key.base()),
+                        child.limited,
+                    ),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            let (network, ifname) = (attachment.network.clone(), attachment.ifname.clone());
+            requests.push(PodPartitionRequest { attachment: position, network, ifname, pkey, limited, port });
+        }
+    }
+    requests
+}
+
+/// Returns what ib-kubernetes would write into the networks annotation for each virtual function, with the position
+/// of its attachment. The GUID is filled in when it is known.
+pub fn ib_kubernetes_marks(
+    attachments: &[Attachment],
+    requests: &[PodPartitionRequest],
+) -> Vec<(usize, IbKubernetesMark)> {
+    let functions = requests.iter().filter(|request| matches!(request.port, RequestedPort::Function { .. }));
+    let mark = |request: &PodPartitionRequest| {
+        let steps = &attachments.get(request.attachment)?.steps;
+        // ib-kubernetes repeats the P_Key as the network's configuration spells it.
+        let pkey = match steps.iter().find_map(|step| pkey_text(&step.config)) {
+            Some(text) => text.to_owned(),
+            None => request.pkey.map(|key| format!("{:#x}", key.number())).unwrap_or_default(),
+        };
+        let mut declared = steps.iter().flat_map(|step| capabilities(&step.config));
+        let has_guid_capability = declared.any(|capability| capability == "infinibandGUID");
+        let mark = IbKubernetesMark { position: 0, guid: String::new(), pkey, has_guid_capability };
+        Some((request.attachment, mark))
+    };
+    functions.filter_map(mark).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,12 @@ mod letter_case;
 
 use super::{AttachmentIpRequests, PlanOutput, build_plan};
 use crate::{
-    caches::PodFacts,
+    caches::{PodFacts, WhereaboutsLegacy},
     kubelet::PodDevices,
     resolve::{
         DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, RequestedNetworks, ResolvedAdd,
-        ResolvedInterface, ResolvedNetwork, ResolvedPod, WhereaboutsLegacy, find_default_network,
-        requested_networks, resolve_uid,
+        ResolvedInterface, ResolvedNetwork, ResolvedPod, find_default_network, requested_networks,
+        resolve_uid,
     },
 };
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};

@@ -12,7 +12,6 @@
 mod address_blocks;
 mod coordinator_defaults;
 mod networks;
-mod owners;
 mod pods;
 mod spiderpool;
 mod whereabouts_records;
@@ -21,7 +20,6 @@ pub use address_blocks::watch_address_blocks;
 pub use coordinator_defaults::CoordinatorDefaults;
 pub use ferroband_daemon::WatchCache;
 pub use networks::NetworkDefinitionCache;
-pub use owners::PodOwner;
-pub use pods::{NodePodCache, PodFacts};
+pub use pods::{NodePodCache, PodFacts, PodOwner};
 pub use spiderpool::{PoolSelectionInput, SpiderpoolCache, SpiderpoolInterface};
-pub use whereabouts_records::WhereaboutsRecords;
+pub use whereabouts_records::{WhereaboutsLegacy, WhereaboutsRecords};

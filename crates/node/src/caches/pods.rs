@@ -1,18 +1,18 @@
 //! Cache of the pods of this node.
 
-use super::owners::PodOwner;
-use crate::{Error, api_call::with_timeout};
-use ferroband_daemon::{
-    SharedCache, WatchCache, addresses::is_stateful, map_event, watch_cache::ObjectKey, watch_forever,
-};
+use crate::Error;
+use crate::api_call::with_timeout;
+use ferroband_daemon::addresses::is_stateful;
+use ferroband_daemon::watch_cache::ObjectKey;
+use ferroband_daemon::{SharedCache, WatchCache, map_event, watch_forever};
 use ferroband_model::PodRef;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, Client, ResourceExt,
-    core::{ObjectMeta, PartialObjectMeta},
-    runtime::watcher::{self, Event},
-};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How long to wait for the watch event of a pod that the runtime already knows.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -125,4 +125,23 @@ fn reduce<V>(
         (name, Some(convert(object.metadata)))
     };
     map_event(event, convert_object)
+}
+
+/// A pod's UID and controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodOwner {
+    pub uid: String,
+    /// API version, kind and name of the controlling owner; `None` if the pod has none.
+    pub controller: Option<(String, String, String)>,
+}
+
+impl PodOwner {
+    pub fn from_metadata(metadata: ObjectMeta) -> Self {
+        let owners = metadata.owner_references.unwrap_or_default();
+        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        Self {
+            uid: metadata.uid.unwrap_or_default(),
+            controller: controller.map(|owner| (owner.api_version, owner.kind, owner.name)),
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! Addresses in IPPools that Whereabouts manages. Ferroband never assigns these addresses to other pods.
+//! Addresses in IPPools that Whereabouts manages, which Ferroband never assigns to other pods, and its configuration on the
+//! node.
 //!
 //! ```text
 //!  404: no such kind          ──▶ Whereabouts is not installed: nothing is recorded
@@ -6,26 +7,26 @@
 //!  an IPPool cannot be read   ──▶ its records are unknown: its range assigns no addresses
 //! ```
 
-use crate::{
-    api_call::{ApiFailure, classify, with_timeout},
-    error::error_chain,
-};
+use crate::api_call::{ApiFailure, classify, with_timeout};
+use crate::error::error_chain;
 use ferroband_address::whereabouts::{
     RecordedAllocation, RecordedAllocations, UnreadableRecords, parse_allocation_key, ranges_in_name,
 };
 use ferroband_api::whereabouts::IPPool;
-use ferroband_daemon::{
-    Retry, SharedCache, WatchCache, addresses::UNMANAGED_SELECTOR, map_event, watch_cache::ObjectKey,
-    watch_forever,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::ListParams,
-    core::DeserializeGuard,
-    runtime::watcher::{self, Event},
-};
+use ferroband_daemon::addresses::UNMANAGED_SELECTOR;
+use ferroband_daemon::watch_cache::ObjectKey;
+use ferroband_daemon::{Retry, SharedCache, WatchCache, map_event, watch_forever};
+use ferroband_kernel::Root;
+use ferroband_model::ConfigObject;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use serde_json::{Map, Value};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -158,75 +159,33 @@ fn parse_pool(object: DeserializeGuard<IPPool>) -> (ObjectKey, Option<RecordedAl
     (key, Some(parsed))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake_api::FakeApi;
-    use http::StatusCode;
-    use serde_json::{Value, json};
-    use tokio::time::timeout;
+/// Possible paths of Whereabouts' flat file, which contains its node-wide configuration. The first path that
+/// exists is used.
+const FLAT_FILE_PATHS: [&str; 3] = [
+    "etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
+    "etc/cni/net.d/whereabouts.d/whereabouts.conf",
+    "host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
+];
 
-    const IP_POOLS: &str = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools";
+/// Existing Whereabouts state that affects how an `ipam` object is read.
+#[derive(Clone, Debug, Default)]
+pub struct WhereaboutsLegacy {
+    /// Content of Whereabouts' flat file, which provides defaults for `ipam`; empty if there is no flat file.
+    pub flat_file: Map<String, Value>,
+    /// Addresses that Whereabouts itself has assigned, which must not be assigned to other pods.
+    pub recorded: RecordedAllocations,
+}
 
-    /// Watches for two minutes and returns the records.
-    async fn watch(api: &FakeApi) -> WhereaboutsRecords {
-        let records = WhereaboutsRecords::new(api.client());
-        timeout(Duration::from_secs(120), records.clone().watch()).await.unwrap_err();
-        records
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_a_missing_kind_means_that_whereabouts_is_not_installed() {
-        let absent = watch(&FakeApi::default()).await;
-        assert!(absent.cache().is_synced());
-        assert_eq!(absent.recorded(), RecordedAllocations::default());
-        for status in [StatusCode::FORBIDDEN, StatusCode::UNAUTHORIZED] {
-            let api = FakeApi::default();
-            api.reject(IP_POOLS, status);
-            let records = watch(&api).await;
-            assert!(records.cache().is_synced(), "pods without a Whereabouts range can start");
-            let [unreadable] = &records.recorded().unreadable[..] else { panic!("{status}") };
-            assert_eq!(unreadable.ranges, None, "every range is affected");
-            assert!(unreadable.cause.contains("ippools.whereabouts.cni.cncf.io"), "{}", unreadable.cause);
-        }
-        let api = FakeApi::default();
-        api.reject(IP_POOLS, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(!watch(&api).await.cache().is_synced(), "an outage tells nothing");
-    }
-
-    fn parse(name: &str, spec: Value) -> RecordedAllocations {
-        let object = json!({
-            "apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
-            "metadata": {"name": name, "namespace": "kube-system"}, "spec": spec,
-        });
-        parse_pool(serde_json::from_value(object).unwrap()).1.unwrap()
-    }
-
-    #[test]
-    fn ip_pool_that_cannot_be_read_blocks_its_range() {
-        let record = json!({"id": "c", "podref": "ns/p", "ifname": "net1"});
-        let read = parse("10.0.0.0-24", json!({"range": "10.0.0.0/24", "allocations": {"7": record}}));
-        let [one] = &read.records[..] else { panic!("{read:?}") };
-        assert_eq!((one.address.to_string().as_str(), one.pod.as_str()), ("10.0.0.7", "ns/p"));
-        assert_eq!(
-            (one.interface.as_deref(), one.ip_pool.as_str()),
-            (Some("net1"), "kube-system/10.0.0.0-24")
-        );
-        assert!(read.unreadable.is_empty());
-
-        let broken = [
-            json!({"range": "10.0.0.0/24", "allocations": {"x": record}}),
-            json!({"range": "10.0.0.0/24", "allocations": {"7": 3}}),
-            json!({"range": "", "allocations": {"7": record}}),
-            json!({"range": 7}),
-            json!("x"),
-        ];
-        for spec in broken {
-            let read = parse("10.0.0.0-24", spec.clone());
-            let [unreadable] = &read.unreadable[..] else { panic!("{spec}") };
-            let range = "10.0.0.0/24".parse().unwrap();
-            assert!(unreadable.ranges.as_ref().is_some_and(|ranges| ranges.contains(&range)), "{spec}");
-            assert!(unreadable.cause.contains("IPPool kube-system/10.0.0.0-24"), "{}", unreadable.cause);
-        }
+impl WhereaboutsLegacy {
+    /// Reads Whereabouts' flat file under `root`. A missing or broken file is ignored, because networks do
+    /// not need it.
+    pub fn read(root: &Root, recorded: RecordedAllocations) -> Self {
+        let text = FLAT_FILE_PATHS.iter().find_map(|file| fs::read_to_string(root.path(file)).ok());
+        let flat = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let ConfigObject(flat) = flat;
+        Self { flat_file: flat, recorded }
     }
 }
+
+#[cfg(test)]
+mod tests;

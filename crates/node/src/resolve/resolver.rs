@@ -1,14 +1,14 @@
 //! Resolves a CNI call to the pod, its networks, devices and address pools.
 
 use super::{
-    DefaultNetworkChoice, NetworkAccessPolicy, ResolvedNetwork, WhereaboutsLegacy, find_default_network,
+    DefaultNetworkChoice, NetworkAccessPolicy, ResolvedNetwork, find_default_network,
     requested_networks::{find_interface, requested_networks, resolve_uid},
 };
 use crate::{
     address::AddressBlockCache,
     caches::{
         CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, PodFacts, PoolSelectionInput,
-        SpiderpoolCache, SpiderpoolInterface, WhereaboutsRecords,
+        SpiderpoolCache, SpiderpoolInterface, WhereaboutsLegacy, WhereaboutsRecords,
     },
     kubelet::{PodDevices, PodResourcesClient},
 };

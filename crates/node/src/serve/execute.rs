@@ -5,7 +5,7 @@
 //! wait_for_partitions ──▶ addresses ──▶ record: network-status
 //! ```
 
-use super::{CniHandler, connection::protocol_fault};
+use super::{CniHandler, socket::protocol_fault};
 use crate::{
     address::DetectionMode,
     build::{AttachmentIpRequests, PlanOutput, fault_in_network},

@@ -1,7 +1,7 @@
 //! The CNI socket, on which `ferroband-cni` talks to the daemon.
 //!
 //! ```text
-//! CniSocket ── accept thread ──▶ one thread per call: connection
+//! CniSocket ── accept thread ──▶ one thread per call
 //!   mode 0600, root only           │
 //!                                  ├─ ADD ──▶ resolve ──▶ build ──▶ execute (AddSession), while the plugin works
 //!                                  └─ others ──▶ CniHandler: addresses of one interface, release, status
@@ -10,7 +10,6 @@
 //! Each call runs on its own thread, because access to network interfaces blocks and must not run on the
 //! async runtime.
 
-mod connection;
 mod duplicate_detection;
 mod execute;
 mod handler;

@@ -9,7 +9,7 @@
 
 use crate::protocol::{AttachmentId, CniContext, ConfigFields, Error, Invocation, PluginType};
 use crate::state::journal::MovedRdmaDevice;
-use crate::state::json_file;
+use crate::state::state_file;
 use crate::steps::rdma;
 use crate::steps::vf::{SavedVfState, VfLease, VfOwner, VfTeardown, lock_function};
 use ferroband_kernel::{Netns, boot_id};
@@ -38,7 +38,7 @@ pub(crate) fn return_vf(
             lock.release_and_remove();
         }
     }
-    json_file::remove(&path)
+    state_file::remove(&path)
 }
 
 /// Move the RDMA device that upstream's `rdma` moved for the call's interface back to the host.
@@ -57,7 +57,7 @@ pub(crate) fn return_rdma_device(
             rdma::undo(context, netns, &moved, None)?;
         }
     }
-    json_file::remove(&path)
+    state_file::remove(&path)
 }
 
 /// Convert upstream's state file into a lease.

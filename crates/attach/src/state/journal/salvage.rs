@@ -6,7 +6,7 @@
 use super::{Journal, JournalEntry, SCHEMA, StepRecord, StepState, path};
 use crate::ipc::plan::{Attachment, PlanStep, StepKind};
 use crate::protocol::{AttachmentId, PluginType};
-use crate::state::json_file;
+use crate::state::state_file;
 use ferroband_kernel::{NetnsId, Root};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +15,7 @@ impl Journal {
     /// Read every part of a damaged or newer journal that this release understands. There are no entries if it
     /// understands nothing.
     pub(crate) fn salvage(root: &Root, id: &AttachmentId) -> Self {
-        let value: Value = json_file::read(&path(root, id)).ok().flatten().unwrap_or_default();
+        let value: Value = state_file::read(&path(root, id)).ok().flatten().unwrap_or_default();
         let entries = value["entries"].as_array().into_iter().flatten();
         Self {
             schema: SCHEMA,

@@ -2,7 +2,7 @@
 
 use crate::protocol::Error;
 use crate::state::journal::Journal;
-use crate::state::{Lock, json_file};
+use crate::state::{Lock, state_file};
 use ferroband_kernel::rtnetlink::VfLinkState;
 use ferroband_kernel::{Netns, NetnsId, Root, boot_id};
 use ferroband_model::{Guid, PciAddress};
@@ -104,7 +104,7 @@ pub(crate) struct SavedVfState {
 impl VfLease {
     /// Load the lease of `function`, if any. A damaged lease counts as absent.
     pub(crate) fn load(root: &Root, function: PciAddress) -> Result<Option<Self>, Error> {
-        match json_file::read(&path(root, function)) {
+        match state_file::read(&path(root, function)) {
             Err(error) if error.is_damaged_state() => {
                 eprintln!("ferroband: {error}; ignoring this lease of a virtual function");
                 Ok(None)
@@ -115,7 +115,7 @@ impl VfLease {
 
     /// List all leases on this node, except damaged ones.
     pub(crate) fn list(root: &Root) -> Result<Vec<Self>, Error> {
-        let functions = json_file::list(&root.state("device"))?;
+        let functions = state_file::list(&root.state("device"))?;
         let address = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<PciAddress>().ok();
         let leases = functions.iter().filter_map(address).map(|function| Self::load(root, function));
         Ok(leases.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -123,12 +123,12 @@ impl VfLease {
 
     /// Save the lease. The caller holds the function's lock.
     pub(crate) fn save(&self, root: &Root) -> Result<(), Error> {
-        json_file::write(&path(root, self.function), self)
+        state_file::write(&path(root, self.function), self)
     }
 
     /// Remove the lease. The caller holds the function's lock.
     pub(crate) fn remove(&self, root: &Root) -> Result<(), Error> {
-        json_file::remove(&path(root, self.function))
+        state_file::remove(&path(root, self.function))
     }
 }
 
