@@ -17,6 +17,10 @@
 //! here, so that objects written by newer upstream releases can still be read.
 
 #![warn(missing_docs)]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint looks inside `printcolumn(…)`, one for each column"
+)]
 
 mod crds;
 mod error;

@@ -1,7 +1,6 @@
 //! Annotations on pods and NetworkAttachmentDefinitions.
 
 mod ib_kubernetes;
-mod link_address;
 mod selection;
 mod status;
 mod validate;

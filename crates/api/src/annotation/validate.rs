@@ -1,6 +1,6 @@
 //! Validation of one network selection.
 
-use super::{NetworkSelection, link_address};
+use super::NetworkSelection;
 use crate::Error;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub(super) fn validate(
             return wrong("ips", format!("{ip:?} is neither an IP address nor a CIDR"));
         }
     }
-    let length = |text: &String| link_address::parse_link_address(text).map(|bytes| bytes.len());
+    let length = |text: &String| parse_link_address(text).map(|bytes| bytes.len());
     if let Some(mac) = &selection.mac
         && !matches!(length(mac), Some(6 | 8 | 20))
     {
@@ -89,4 +89,42 @@ fn is_interface_name(name: &str) -> bool {
         && name != "."
         && name != ".."
         && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace())
+}
+
+/// Parses `00:11:…`, `00-11-…` or `0011.2233.…` into bytes. Returns `None` for any other text, and does not check the
+/// number of bytes.
+fn parse_link_address(text: &str) -> Option<Vec<u8>> {
+    let (separator, width) = match text {
+        _ if text.contains(':') => (':', 2),
+        _ if text.contains('-') => ('-', 2),
+        _ => ('.', 4),
+    };
+    let mut bytes = Vec::new();
+    for group in text.split(separator) {
+        if group.len() != width || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        let number = u16::from_str_radix(group, 16).ok()?;
+        if width == 4 {
+            bytes.extend(number.to_be_bytes());
+        } else {
+            bytes.push(number as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_link_address;
+
+    #[test]
+    fn all_three_formats_are_parsed() {
+        assert_eq!(parse_link_address("02:00:00:00:00:0a"), Some(vec![2, 0, 0, 0, 0, 10]));
+        assert_eq!(parse_link_address("c2-11-22-33-44-55-66-77").map(|b| b.len()), Some(8));
+        assert_eq!(parse_link_address("0200.0000.000a"), Some(vec![2, 0, 0, 0, 0, 10]));
+        for wrong in ["", "02:0", "zz:00:00:00:00:00", "02:00:00-00", "+2:00:00:00:00:00", "020000000000"] {
+            assert_eq!(parse_link_address(wrong), None, "{wrong}");
+        }
+    }
 }

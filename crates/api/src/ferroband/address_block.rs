@@ -1,10 +1,5 @@
 //! AddressBlock (`ferroband.io/v1alpha1`): sixteen addresses and the pods that they are assigned to.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

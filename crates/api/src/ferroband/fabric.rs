@@ -1,12 +1,8 @@
 //! Fabric (`ferroband.io/v1alpha1`): the state of the InfiniBand fabric and its subnet manager.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// State of the fabric and its subnet manager. A single object named `default`, written by the cluster daemon.
@@ -56,4 +52,16 @@ pub struct FabricStatus {
     /// Conditions: `Reachable`, `Isolated`, `Virtualized`, `Secured`, `NoWarnings`, `NoForeignMembers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// Name of the Fabric that an object belongs to. P_Keys and GUIDs are unique within one fabric only.
+///
+/// Ferroband manages one fabric, and the API server refuses other names. When several fabrics are supported, existing
+/// objects need no migration, because they name theirs already.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FabricName {
+    /// The fabric of the cluster.
+    #[default]
+    Default,
 }

@@ -2,15 +2,13 @@
 
 mod address_block;
 mod fabric;
-mod fabric_name;
 mod guid_block;
 mod node_partitions;
 mod partition;
 mod subnet_manager_host;
 
 pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
-pub use fabric::{Fabric, FabricSpec, FabricStatus};
-pub use fabric_name::FabricName;
+pub use fabric::{Fabric, FabricName, FabricSpec, FabricStatus};
 pub use guid_block::{GuidBlock, GuidBlockSpec, GuidClaim};
 pub use node_partitions::{
     NodeMember, NodePartitions, NodePartitionsSpec, NodePartitionsStatus, WaitingMember,

@@ -1,10 +1,5 @@
 //! Partition (`ferroband.io/v1alpha1`): the namespaces that may use a P_Key.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::FabricName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};

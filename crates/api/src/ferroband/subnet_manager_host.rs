@@ -1,10 +1,5 @@
 //! SubnetManagerHost (`ferroband.io/v1alpha1`): the opensm that Ferroband runs on one node.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::FabricName;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

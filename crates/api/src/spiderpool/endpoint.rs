@@ -1,10 +1,5 @@
 //! SpiderEndpoint (`spiderpool.spidernet.io/v2beta1`): the addresses that one pod has from SpiderIPPools.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::PoolRoute;
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -1,9 +1,5 @@
-//! SpiderIPPool (`spiderpool.spidernet.io/v2beta1`): addresses of one subnet, and the pods that may use them.
-
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
+//! SpiderIPPool and SpiderReservedIP (`spiderpool.spidernet.io/v2beta1`): addresses of one subnet with the pods that may
+//! use them, and addresses that Ferroband must not assign.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
@@ -46,7 +42,6 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct SpiderIPPoolSpec {
     /// Address family, 4 or 6; derived from the subnet if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [4, 6]))]
     pub ip_version: Option<i64>,
     /// Subnet in CIDR notation; host bits are ignored.
@@ -58,22 +53,18 @@ pub struct SpiderIPPoolSpec {
     #[serde(default, rename = "excludeIPs", skip_serializing_if = "Vec::is_empty")]
     pub exclude_ips: Vec<String>,
     /// Gateway of the default route; must be in the subnet. Without it, pods get no default route from this pool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// Routes that an interface gets with an address of this pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PoolRoute>,
     /// Pods that may use the pool, by label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<LabelSelector>,
     /// Namespaces that may use the pool, by label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_affinity: Option<LabelSelector>,
     /// Namespaces that may use the pool, by name; overrides `namespaceAffinity`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace_name: Vec<String>,
     /// Nodes that may use the pool, by label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<LabelSelector>,
     /// Nodes that may use the pool, by name; overrides `nodeAffinity`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +79,6 @@ pub struct SpiderIPPoolSpec {
     #[serde(default)]
     pub disable: bool,
     /// Deprecated upstream field (VLAN); stored and ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan: Option<i64>,
 }
@@ -119,4 +109,27 @@ pub struct SpiderIPPoolStatus {
     /// Whether the pool is usable, with the reason if not. Ferroband extension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// Addresses that are never assigned from any pool.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "spiderpool.spidernet.io",
+    version = "v2beta1",
+    kind = "SpiderReservedIP",
+    plural = "spiderreservedips",
+    shortname = "sr",
+    category = "spiderpool",
+    derive = "PartialEq",
+    doc = "Addresses that are never assigned from any pool.",
+    printcolumn(name = "VERSION", type_ = "string", json_path = ".spec.ipVersion")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct SpiderReservedIPSpec {
+    /// Address family, 4 or 6; derived from the first address if absent.
+    #[schemars(extend("enum" = [4, 6]))]
+    pub ip_version: Option<i64>,
+    /// Reserved addresses, each a single address or a range `A-B`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<String>,
 }

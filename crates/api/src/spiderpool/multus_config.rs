@@ -36,25 +36,18 @@ pub struct SpiderMultusConfigSpec {
     ))]
     pub cni_type: String,
     /// Settings for `cniType: ib-sriov`: the pod gets an InfiniBand virtual function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ibsriov: Option<IbSriovSection>,
     /// Settings for `cniType: ipoib`: the pod gets an IPoIB child interface.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipoib: Option<IpoibSection>,
     /// Settings for `cniType: macvlan`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macvlan: Option<VlanSection>,
     /// Settings for `cniType: ipvlan`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipvlan: Option<VlanSection>,
     /// Settings for `cniType: vlan`. Not supported: the network is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<VlanSection>,
     /// Settings for `cniType: sriov`: the pod gets an Ethernet virtual function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sriov: Option<SriovSection>,
     /// Settings for `cniType: ovs`. Not supported: the network is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<OvsSection>,
     /// Whether the coordinator plugin is added to the end of the plugin chain.
     #[serde(default = "yes")]
@@ -63,13 +56,12 @@ pub struct SpiderMultusConfigSpec {
     #[serde(default, rename = "disableIPAM")]
     pub disable_ipam: bool,
     /// Routing settings for this network, which take precedence over those of the SpiderCoordinator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<CoordinatorSpec>,
     /// Configurations of plugins that run after the main plugin, each as a JSON object.
     #[serde(default, rename = "chainCNIJsonData", skip_serializing_if = "Vec::is_empty")]
     pub chain_cni_json_data: Vec<String>,
     /// The whole CNI configuration as JSON, for `cniType: custom`.
-    #[serde(default, rename = "customCNI", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "customCNI")]
     pub custom_cni: Option<String>,
 }
 

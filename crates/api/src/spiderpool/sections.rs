@@ -25,10 +25,8 @@ pub struct IpPools {
 #[serde(rename_all = "camelCase")]
 pub struct IbSriovSection {
     /// Device plugin resource of the virtual functions. Required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
     /// P_Key, as an integer or as a string, decimal or hexadecimal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
     /// Link state of the function: `auto`, `enable` or `disable`.
@@ -36,20 +34,16 @@ pub struct IbSriovSection {
     #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
     pub link_state: String,
     /// Whether the RDMA device moves into the pod. If absent, the node's RDMA netns mode decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
     /// Whether the function's GUID is added to the partition in the subnet manager.
     #[serde(default)]
     pub enable_ib_kubernetes: bool,
     /// Deprecated name of `enableIbKubernetes`; takes precedence if set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
     /// MTU of the interface in bytes; 0 leaves it unchanged. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
     /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
@@ -61,14 +55,11 @@ fn enable() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpoibSection {
     /// Parent interface on the host, by name or altname. Required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
     /// MTU of the interface in bytes; 0 leaves it unchanged. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 65535))]
     pub mtu: Option<i32>,
     /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
@@ -77,10 +68,9 @@ pub struct IpoibSection {
 #[serde(rename_all = "camelCase")]
 pub struct SriovSection {
     /// Device plugin resource of the virtual functions. Required.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
     /// VLAN ID; absent or 0 means no VLAN.
-    #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "vlanID")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
     /// MTU of the interface in bytes; 0 leaves it unchanged.
@@ -88,21 +78,17 @@ pub struct SriovSection {
     #[schemars(range(min = 0))]
     pub mtu: i32,
     /// Minimum transmit rate in Mb/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_tx_rate_mbps: Option<i64>,
     /// Maximum transmit rate in Mb/s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_tx_rate_mbps: Option<i64>,
     /// Whether the RDMA device moves into the pod.
     #[serde(default)]
     pub rdma_isolation: bool,
     /// Deprecated name of `rdmaIsolation`; takes precedence if set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_rdma: Option<bool>,
     /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
@@ -114,11 +100,10 @@ pub struct VlanSection {
     /// rejected.
     pub master: Vec<String>,
     /// VLAN ID; absent or 0 means no VLAN. Not supported: the network is rejected if it is set.
-    #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "vlanID")]
     #[schemars(range(min = 0, max = 4094))]
     pub vlan_id: Option<i32>,
     /// How the VLAN of a `vlan` network is selected: `manual` (default) or `auto`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["manual", "auto"]))]
     pub vlan_mode: Option<String>,
     /// MTU of the interface in bytes; 0 leaves it unchanged.
@@ -126,13 +111,10 @@ pub struct VlanSection {
     #[schemars(range(min = 0))]
     pub mtu: i32,
     /// Settings of the bond. Not supported: the network is rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondSection>,
     /// Device plugin resource of a shared RDMA device, which pods of this network request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_resource_name: Option<String>,
     /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
@@ -145,7 +127,6 @@ pub struct BondSection {
     #[schemars(range(min = 0, max = 6))]
     pub mode: i32,
     /// Additional options of the kernel's bonding driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<String>,
 }
 
@@ -155,16 +136,14 @@ pub struct OvsSection {
     /// Name of the Open vSwitch bridge.
     pub bridge: String,
     /// VLAN ID of an access port.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<i32>,
     /// VLANs of a trunk port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trunk: Vec<TrunkRange>,
     /// PCI address of the virtual function for hardware offload.
-    #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "deviceID")]
     pub device_id: Option<String>,
     /// Pools that interfaces of this network get addresses from, unless the pod or its namespace names others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ippools: Option<IpPools>,
 }
 
@@ -172,15 +151,14 @@ pub struct OvsSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrunkRange {
     /// First VLAN ID of the range.
-    #[serde(default, rename = "minID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "minID")]
     #[schemars(range(min = 0, max = 4094))]
     pub min_id: Option<i64>,
     /// Last VLAN ID of the range.
-    #[serde(default, rename = "maxID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "maxID")]
     #[schemars(range(min = 0, max = 4094))]
     pub max_id: Option<i64>,
     /// A single VLAN ID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 4094))]
     pub id: Option<i64>,
 }

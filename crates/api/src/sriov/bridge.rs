@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyBridge {
     /// The requested Open vSwitch bridge; absent if the policy requests none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs: Option<PolicyOvs>,
 }
 
@@ -16,10 +15,8 @@ pub struct PolicyBridge {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyOvs {
     /// Settings of the bridge in the Open vSwitch table `Bridge`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<OvsBridge>,
     /// Settings of the port that connects the physical function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<PolicyUplink>,
 }
 
@@ -27,7 +24,6 @@ pub struct PolicyOvs {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyUplink {
     /// Settings of the port in the Open vSwitch table `Interface`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<OvsInterface>,
 }
 

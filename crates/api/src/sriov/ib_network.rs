@@ -29,30 +29,22 @@ pub struct SriovIBNetworkSpec {
     /// Device plugin resource of the virtual functions, without prefix.
     pub resource_name: String,
     /// Namespace of the NetworkAttachmentDefinition; defaults to this object's namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_namespace: Option<String>,
     /// The plugin's `capabilities` object, as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<String>,
     /// The plugin's `ipam` object, as JSON. If absent, interfaces get no addresses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipam: Option<String>,
     /// Link state of the function: `auto`, `enable` or `disable`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["auto", "enable", "disable"]))]
     pub link_state: Option<String>,
     /// Configurations of plugins that run after the main plugin: JSON objects separated by commas, without brackets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_plugins: Option<String>,
     /// P_Key, as an integer or as a string. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new(crate::PKEY_RULE).message(crate::PKEY_MESSAGE))]
     pub pkey: Option<IntOrString>,
     /// Whether the RDMA device moves into the pod. If absent, the node's RDMA netns mode decides. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rdma_isolation: Option<bool>,
     /// Whether the function's GUID is added to the partition in the subnet manager. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ib_kubernetes_enabled: Option<bool>,
 }
 

@@ -1,10 +1,5 @@
 //! SriovNetworkNodePolicy (`sriovnetwork.openshift.io/v1`): which virtual functions to create on which nodes.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::{ConditionsStatus, PolicyBridge};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -50,11 +45,9 @@ pub struct SriovNetworkNodePolicySpec {
     #[schemars(range(min = 0))]
     pub num_vfs: i64,
     /// Priority when policies conflict; the lower number wins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 99))]
     pub priority: Option<i64>,
     /// MTU of the functions in bytes; unchanged if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub mtu: Option<i64>,
     /// Driver: `netdevice` or `vfio-pci`. `ib` and `infiniBand` mean `netdevice` with `linkType: ib`.
@@ -62,31 +55,24 @@ pub struct SriovNetworkNodePolicySpec {
     #[schemars(extend("enum" = ["netdevice", "vfio-pci", "ib", "infiniBand"]))]
     pub device_type: String,
     /// Whether containers also get the functions' RDMA devices.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_rdma: Option<bool>,
     /// Whether containers also get `/dev/vhost-net`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_vhost_net: Option<bool>,
     /// Link layer of the port: `eth` or `ib`, in lower or upper case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["eth", "ETH", "ib", "IB"]))]
     pub link_type: Option<String>,
     /// Mode of the adapter's embedded switch: `legacy` or `switchdev`.
-    #[serde(default, rename = "eSwitchMode", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "eSwitchMode")]
     #[schemars(extend("enum" = ["legacy", "switchdev"]))]
     pub e_switch_mode: Option<String>,
     /// Type of the vDPA device: `virtio` or `vhost`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["virtio", "vhost"]))]
     pub vdpa_type: Option<String>,
     /// If true, the device plugin does not report NUMA topology to the kubelet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_topology: Option<bool>,
     /// Whether the virtual functions are created outside of Ferroband.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub externally_managed: Option<bool>,
     /// Software bridge for the functions' representors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<PolicyBridge>,
 }
 
@@ -99,11 +85,10 @@ fn netdevice() -> String {
 #[serde(rename_all = "camelCase")]
 pub struct NicSelector {
     /// PCI vendor ID, four hexadecimal digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub vendor: Option<String>,
     /// PCI device ID of the physical function, four hexadecimal digits.
-    #[serde(default, rename = "deviceID", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "deviceID")]
     #[schemars(length(max = 16))]
     pub device_id: Option<String>,
     /// PCI addresses of physical functions.
@@ -115,7 +100,6 @@ pub struct NicSelector {
     #[schemars(length(max = 256), inner(length(max = 160)))]
     pub pf_names: Vec<String>,
     /// Network of the virtualization platform that the adapter is attached to, for nodes that are virtual machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub net_filter: Option<String>,
 }

@@ -1,10 +1,5 @@
 //! SriovNetworkNodeState (`sriovnetwork.openshift.io/v1`): the desired and actual virtual functions of one node.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::NodeBridges;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;

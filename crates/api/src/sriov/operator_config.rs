@@ -30,27 +30,21 @@ pub struct SriovOperatorConfigSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config_daemon_node_selector: BTreeMap<String, String>,
     /// Whether the webhook adds resource requests to pods. Ferroband ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_injector: Option<bool>,
     /// Whether a webhook validates objects on admission. Ferroband ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_operator_webhook: Option<bool>,
     /// Log level of the operator, from 0 to 2. Ferroband ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub log_level: Option<i64>,
     /// Whether nodes are changed without draining them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_drain: Option<bool>,
     /// Whether Open vSwitch hardware offload is enabled. Ferroband ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_ovs_offload: Option<bool>,
     /// Where the configuration runs: in the `daemon`, or in `systemd` units at boot. Ferroband ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["daemon", "systemd"]))]
     pub configuration_mode: Option<String>,
     /// Whether the device plugin allocates devices through CDI. Ferroband ignores it.
-    #[serde(default, rename = "useCDI", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "useCDI")]
     pub use_cdi: Option<bool>,
     /// Vendor plugins to skip. With `mellanox`, adapter firmware is not configured. Other names are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,10 +62,8 @@ pub struct SriovOperatorConfigSpec {
 #[serde(rename_all = "camelCase")]
 pub struct SriovOperatorConfigStatus {
     /// Upstream field: state of the operator's resource injector.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injector: Option<String>,
     /// Upstream field: state of the operator's webhook.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_webhook: Option<String>,
     /// Conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,10 +1,5 @@
 //! SriovNetworkPoolConfig (`sriovnetwork.openshift.io/v1`): settings and drain limits for a pool of nodes.
 
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "the lint looks inside `printcolumn(…)`, one for each column"
-)]
-
 use super::ConditionsStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -35,22 +30,17 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct SriovNetworkPoolConfigSpec {
     /// Nodes of the pool; all if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
     /// Number or percentage of nodes that may be drained at once; unlimited if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
     /// RDMA netns mode of the nodes: `shared` or `exclusive`. Unchanged if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["shared", "exclusive"]))]
     pub rdma_mode: Option<String>,
     /// Whether the nodes may be rebooted, once for each change that requires it. Otherwise a node reports
     /// `RebootRequired` and waits. Ferroband extension.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_reboot: Option<bool>,
     /// Upstream settings for Open vSwitch hardware offload. Ferroband ignores a pool that names a machine config pool
     /// here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovs_hardware_offload_config: Option<OvsHardwareOffload>,
 }
 
@@ -58,6 +48,5 @@ pub struct SriovNetworkPoolConfigSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OvsHardwareOffload {
     /// Name of the OpenShift MachineConfigPool whose nodes use hardware offload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
