@@ -2,6 +2,7 @@
 
 use crate::Error;
 use ferroband_kernel::files;
+use serde::{Serialize, de::DeserializeOwned};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -25,9 +26,28 @@ pub(crate) fn create_private_directory(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Atomically writes a file with mode 0600 and syncs it.
-pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    files::write_atomically(path, &mut &*content, 0o600).map_err(into_file_error)
+/// Reads a JSON file. Returns `None` if it does not exist.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|source| invalid_file(path, source)),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(file_error("read", path, source)),
+    }
+}
+
+/// Atomically writes a JSON file without sync, for data that is useless after a reboot.
+pub(crate) fn write_volatile_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    write_volatile_file(path, &serde_json::to_vec(value).map_err(|source| invalid_file(path, source))?)
+}
+
+/// Atomically writes a JSON file that people read, with mode 0600, and syncs it.
+pub(crate) fn write_private_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    let content = serde_json::to_vec_pretty(value).map_err(|source| invalid_file(path, source))?;
+    files::write_atomically(path, &mut content.as_slice(), 0o600).map_err(into_file_error)
+}
+
+fn invalid_file(path: &Path, source: serde_json::Error) -> Error {
+    Error::InvalidFile { path: path.to_owned(), source }
 }
 
 /// Atomically writes a file without sync, for data that is useless after a reboot.

@@ -28,19 +28,11 @@ impl FirmwareStore {
 
     /// Reads the stored firmware settings. Returns an empty store if no setting was ever changed.
     pub(crate) fn read(root: &Root) -> Result<Self, Error> {
-        let path = Self::path(root);
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| Error::InvalidFile { path, source }),
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(files::file_error("read", &path, source)),
-        }
+        Ok(files::read_json(&Self::path(root))?.unwrap_or_default())
     }
 
     fn write(&self, root: &Root) -> Result<(), Error> {
-        let path = Self::path(root);
-        let bytes =
-            serde_json::to_vec(self).map_err(|source| Error::InvalidFile { path: path.clone(), source })?;
-        files::write_volatile_file(&path, &bytes)
+        files::write_volatile_json(&Self::path(root), self)
     }
 
     /// Makes pending settings current, as a power-on of the host does.

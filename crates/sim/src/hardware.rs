@@ -16,17 +16,27 @@ impl SimulatedHost {
         SimMachine::open(self.base_root(), self.simulation())
     }
 
-    /// Runs `work` on a PCI function while holding the lock of the simulation, and commits the changes.
+    /// Runs `work` while holding the lock of the simulation, and commits the changes.
+    fn with_machine<T>(
+        &self,
+        work: impl FnOnce(&mut SimMachine) -> Result<T, Error>,
+    ) -> Result<T, KernelError> {
+        let mut machine = self.machine()?;
+        let result = work(&mut machine)?;
+        machine.commit()?;
+        Ok(result)
+    }
+
+    /// Like `with_machine`, for work on a PCI function.
     fn with_function<T>(
         &self,
         function: PciAddress,
         work: impl FnOnce(&mut SimMachine, FunctionId) -> Result<T, Error>,
     ) -> Result<T, KernelError> {
-        let mut machine = self.machine()?;
-        let id = machine.find_function(function)?;
-        let result = work(&mut machine, id)?;
-        machine.commit()?;
-        Ok(result)
+        self.with_machine(|machine| {
+            let id = machine.find_function(function)?;
+            work(machine, id)
+        })
     }
 }
 
@@ -39,20 +49,18 @@ fn foreign_netns(netns: Option<&Netns>) -> Result<Option<NetnsId>, KernelError> 
 
 impl Hardware for SimulatedHost {
     fn rdma_devices(&self, netns: Option<&Netns>) -> Result<Vec<RdmaDeviceInfo>, KernelError> {
-        let mut machine = self.machine()?;
-        machine.reclaim_devices()?;
-        let devices = machine.rdma_devices(foreign_netns(netns)?);
-        machine.commit()?;
-        Ok(devices)
+        self.with_machine(|machine| {
+            machine.reclaim_devices()?;
+            Ok(machine.rdma_devices(foreign_netns(netns)?))
+        })
     }
 
     fn move_rdma_device(&self, name: &str, from: Option<&Netns>, to: &Netns) -> Result<(), KernelError> {
-        let mut machine = self.machine()?;
-        machine.reclaim_devices()?;
-        let to = Some(to).filter(|_| foreign_netns(Some(to)).is_ok_and(|id| id.is_some()));
-        machine.move_device(name, foreign_netns(from)?, to)?;
-        machine.commit()?;
-        Ok(())
+        self.with_machine(|machine| {
+            machine.reclaim_devices()?;
+            let to = Some(to).filter(|_| foreign_netns(Some(to)).is_ok_and(|id| id.is_some()));
+            machine.move_device(name, foreign_netns(from)?, to)
+        })
     }
 
     fn rdma_netns_mode(&self) -> Result<NetnsMode, KernelError> {
@@ -60,10 +68,7 @@ impl Hardware for SimulatedHost {
     }
 
     fn set_rdma_netns_mode(&self, mode: NetnsMode) -> Result<(), KernelError> {
-        let mut machine = self.machine()?;
-        machine.set_netns_mode(mode)?;
-        machine.commit()?;
-        Ok(())
+        self.with_machine(|machine| machine.set_netns_mode(mode))
     }
 
     fn vfs(&self, pf: PciAddress) -> Result<Vec<VfInfo>, KernelError> {
@@ -162,10 +167,7 @@ impl Hardware for SimulatedHost {
     }
 
     fn refresh(&self) -> Result<(), KernelError> {
-        let mut machine = self.machine()?;
-        machine.refresh()?;
-        machine.commit()?;
-        Ok(())
+        self.with_machine(SimMachine::refresh)
     }
 
     fn watch(&self) -> Result<HardwareWatch, KernelError> {

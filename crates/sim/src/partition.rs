@@ -68,6 +68,15 @@ impl SimPartition {
     }
 }
 
+/// Returns the interface that connects the partitions of several nodes; `None` if the simulation has no uplink.
+pub(crate) fn find_uplink(route: &mut RouteSocket, name: Option<&str>) -> Result<Option<Link>, crate::Error> {
+    let Some(name) = name else { return Ok(None) };
+    match route.link(name)? {
+        Some(link) => Ok(Some(link)),
+        None => Err(crate::Error::NoUplink { uplink: name.to_owned() }),
+    }
+}
+
 /// The MTU of a partition over `uplink`: IPoIB's MTU, or less if the uplink is smaller.
 pub(crate) fn mtu(uplink: &Link) -> u32 {
     uplink.mtu.saturating_sub(VXLAN_OVERHEAD).min(IPOIB_MTU)

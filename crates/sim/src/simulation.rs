@@ -1,7 +1,7 @@
 //! Starting and stopping a simulation.
 
 use crate::machine::SimMachine;
-use crate::{Error, Profile, events, files, marker, netdev, partition, sysfs_tree, vf_veth};
+use crate::{Error, Profile, events, files, marker, netdev, partition, vf_veth};
 use ferroband_kernel::{Root, RouteSocket};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -51,7 +51,7 @@ impl Simulation {
         let desired = Self { version: VERSION, root: trees_path(), seed, uplink, profile };
         let lock = lock(root)?;
         let mut route = RouteSocket::open()?;
-        desired.check_uplink(&mut route)?;
+        partition::find_uplink(&mut route, desired.uplink.as_deref())?;
         let exists = match Self::find(root)? {
             // The same simulation is running, unless its state file has been removed.
             Some(running) if running == desired => root.path(&running.root).join("state.json").is_file(),
@@ -89,22 +89,6 @@ impl Simulation {
     /// Returns `root` with the simulated sysfs and /dev trees instead of the host's own.
     pub fn hardware_root(&self, root: &Root) -> Root {
         root.clone().with_hardware(root.path(&self.root))
-    }
-
-    /// MTU of IPoIB children: 2044, or less if the uplink is too small.
-    pub fn child_mtu(&self) -> Result<u32, Error> {
-        let Some(uplink) = &self.uplink else { return Ok(sysfs_tree::IPOIB_MTU) };
-        match RouteSocket::open()?.link(uplink)? {
-            Some(link) => Ok(partition::mtu(&link)),
-            None => Err(Error::NoUplink { uplink: uplink.clone() }),
-        }
-    }
-
-    fn check_uplink(&self, route: &mut RouteSocket) -> Result<(), Error> {
-        match &self.uplink {
-            Some(uplink) if route.link(uplink)?.is_none() => Err(Error::NoUplink { uplink: uplink.clone() }),
-            _ => Ok(()),
-        }
     }
 
     /// Removes leftovers of an earlier simulation, creates the simulated hardware, and writes the marker

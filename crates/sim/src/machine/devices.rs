@@ -110,12 +110,7 @@ impl SimMachine {
             self.write_netns_tree(&view, device, netns)?;
         }
         self.tree_for(device).write_device(&view, device)?;
-        for (position, name) in device.netdevs.iter().enumerate() {
-            if let Some(name) = name {
-                tree.write_netdev(&view, device, position + 1, name)?;
-            }
-        }
-        Ok(())
+        tree.write_netdevs(&view, device)
     }
 
     fn push_device_events(&mut self, action: &str, id: FunctionId) -> Result<(), Error> {

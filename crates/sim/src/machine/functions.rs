@@ -67,9 +67,15 @@ impl SimMachine {
             }
             self.add_function(FunctionId { vf: Some(vf), ..id })?;
         }
-        self.tree().write_vf_count(&self.function_view(id)?)?;
-        let path = self.function_view(id)?.sysfs_path();
-        // The driver core sends an event for the physical function afterwards (pci_enable_sriov).
+        self.publish_vf_count(id)
+    }
+
+    /// Writes the number of virtual functions to the sysfs tree. The driver core then sends an event for the physical
+    /// function (pci_enable_sriov).
+    fn publish_vf_count(&mut self, id: FunctionId) -> Result<(), Error> {
+        let view = self.function_view(id)?;
+        let path = view.sysfs_path();
+        self.tree().write_vf_count(&view)?;
         self.push_event("change", "pci", &path);
         Ok(())
     }
@@ -87,10 +93,7 @@ impl SimMachine {
                 adapter.vfs.pop();
             }
         }
-        self.tree().write_vf_count(&self.function_view(id)?)?;
-        let path = self.function_view(id)?.sysfs_path();
-        self.push_event("change", "pci", &path);
-        Ok(())
+        self.publish_vf_count(id)
     }
 
     /// Adds a function to the PCI bus and binds its driver.

@@ -27,7 +27,7 @@ use crate::identity::SimIdentity;
 use crate::number_allocator::RDMA_CM;
 use crate::state::{FunctionId, SimRdmaDevice, SimState};
 use crate::sysfs_tree::{FunctionView, SysfsTree};
-use crate::{Error, Profile, Simulation, files};
+use crate::{Error, Profile, Simulation, files, partition};
 use ferroband_kernel::{Errno, Error as KernelError, Link, NetnsId, Root, RouteSocket};
 use ferroband_model::{LinkLayer, PciAddress};
 use std::fs::File;
@@ -63,9 +63,9 @@ impl SimMachine {
     pub(crate) fn open_locked(root: &Root, simulation: &Simulation, lock: File) -> Result<Self, Error> {
         let mut machine = Self::new(root, simulation, lock)?;
         let path = machine.state_path();
-        let bytes = std::fs::read(&path).map_err(|source| files::file_error("read", &path, source))?;
-        machine.state =
-            serde_json::from_slice(&bytes).map_err(|source| Error::InvalidFile { path, source })?;
+        let missing =
+            || files::file_error("read", &path, std::io::Error::from_raw_os_error(Errno::ENOENT as i32));
+        machine.state = files::read_json(&path)?.ok_or_else(missing)?;
         machine.committed = machine.state.clone();
         if machine.dirty_marker().exists() {
             machine.write_trees()?;
@@ -115,10 +115,7 @@ impl SimMachine {
     /// Completes a change: writes the state file, removes the dirty marker file, and appends the events.
     pub(crate) fn commit(mut self) -> Result<(), Error> {
         if self.state != self.committed {
-            let path = self.state_path();
-            let bytes = serde_json::to_vec(&self.state)
-                .map_err(|source| Error::InvalidFile { path: path.clone(), source })?;
-            files::write_volatile_file(&path, &bytes)?;
+            files::write_volatile_json(&self.state_path(), &self.state)?;
         }
         if self.dirty {
             files::remove_file(&self.dirty_marker())?;
@@ -191,11 +188,7 @@ impl SimMachine {
     }
 
     fn uplink(&mut self) -> Result<Option<Link>, Error> {
-        let Some(name) = &self.uplink else { return Ok(None) };
-        match self.route.link(name)? {
-            Some(link) => Ok(Some(link)),
-            None => Err(Error::NoUplink { uplink: name.clone() }),
-        }
+        partition::find_uplink(&mut self.route, self.uplink.as_deref())
     }
 
     fn push_event(&mut self, action: &str, subsystem: &str, path: &std::path::Path) {

@@ -49,13 +49,8 @@ impl SimMachine {
         let Some(device) = self.state.device(id) else { return Ok(()) };
         for number in 1..=view.hca.ports.len() {
             self.tree_for(device).write_port(&view, device, number)?;
-            self.tree_for(device).write_counters(&view, device, number)?;
         }
-        for (position, name) in device.netdevs.iter().enumerate() {
-            if let Some(name) = name {
-                self.tree().write_netdev(&view, device, position + 1, name)?;
-            }
-        }
+        self.write_counters(id)?;
         // The kernel sends no uevent when a port changes. On real hardware, the interface loses its carrier,
         // and verbs report an asynchronous event.
         let path = view.device_path(device);
@@ -152,11 +147,6 @@ impl SimMachine {
         for number in 1..=view.hca.ports.len() {
             self.tree_for(device).write_counters(&view, device, number)?;
         }
-        for (position, name) in device.netdevs.iter().enumerate() {
-            if let Some(name) = name {
-                self.tree().write_netdev(&view, device, position + 1, name)?;
-            }
-        }
-        Ok(())
+        self.tree().write_netdevs(&view, device)
     }
 }

@@ -7,6 +7,13 @@ use ferroband_model::{Guid, LinkLayer};
 use std::path::Path;
 
 impl SysfsTree {
+    /// Writes the interfaces of all ports with their current names.
+    pub(crate) fn write_netdevs(&self, view: &FunctionView<'_>, device: &SimRdmaDevice) -> Result<(), Error> {
+        let netdevs = (1..).zip(&device.netdevs);
+        let mut named = netdevs.filter_map(|(number, name)| Some((number, name.as_deref()?)));
+        named.try_for_each(|(number, name)| self.write_netdev(view, device, number, name))
+    }
+
     /// Writes the interface of a port with its current name.
     pub(crate) fn write_netdev(
         &self,
