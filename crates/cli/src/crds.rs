@@ -1,11 +1,12 @@
 //! `ferroband crds`: applies or prints the custom resource definitions.
 
+use crate::connection::{ClusterConnection, block_on};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use ferroband_api::{all_crds, render_crds};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use std::{
@@ -50,10 +51,7 @@ enum CrdsAction {
 impl CrdsCommand {
     pub fn run(self) -> anyhow::Result<()> {
         match self.action {
-            CrdsAction::Apply { take_over } => {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                runtime.block_on(apply(take_over))
-            }
+            CrdsAction::Apply { take_over } => block_on(apply(take_over)),
             CrdsAction::Print { dir: None } => {
                 let mut out = stdout();
                 for file in render_crds()? {
@@ -76,9 +74,7 @@ impl CrdsCommand {
 }
 
 async fn apply(take_over: bool) -> anyhow::Result<()> {
-    let client =
-        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
-    let api: Api<CustomResourceDefinition> = Api::all(client);
+    let api: Api<CustomResourceDefinition> = Api::all(ClusterConnection::default().client().await?);
     let parameters = PatchParams { force: take_over, ..PatchParams::apply(FIELD_MANAGER) };
     let mut out = stdout();
     let definitions = all_crds();

@@ -1,5 +1,6 @@
 //! `ferroband device-plugin`: runs only the device plugin of the node daemon.
 
+use crate::connection::block_on;
 use crate::resource_flags::ResourceFlags;
 use clap::{Args, ValueEnum};
 use ferroband_kernel::{Hardware, Root};
@@ -78,8 +79,7 @@ impl DevicePluginCommand {
             cdi,
         };
         // One thread is enough: the device plugin mostly waits, and it reads files on blocking threads.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(run_device_plugin(plugin))?)
+        block_on(async { Ok(run_device_plugin(plugin).await?) })
     }
 }
 

@@ -86,44 +86,27 @@ impl NodeCommand {
     /// Runs the daemon until SIGTERM. With --check, only checks whether a daemon is ready. With --dry-run, only shows
     /// what the daemon would change.
     pub fn run(self) -> anyhow::Result<()> {
-        let Self {
-            node_name,
-            namespace,
-            root,
-            cni_binary,
-            alias,
-            simulate,
-            simulate_uplink,
-            resource_flags: offered,
-            network_flags: choices,
-            opensm,
-            metrics_address,
-            check,
-            dry_run,
-            file,
-            output,
-        } = self;
-        let root = Root::at(root);
-        if check {
+        let root = Root::at(self.root);
+        if self.check {
             return Ok(readiness::check(&root)?);
         }
-        let node = node_name.unwrap_or_default();
-        let cdi = offered.use_cdi;
+        let node = self.node_name.unwrap_or_default();
+        let (cdi, uplink) = (self.resource_flags.use_cdi, self.simulate_uplink);
         let settings = NodeSettings {
-            devices: offered.into_sources(&node)?,
+            devices: self.resource_flags.into_sources(&node)?,
             cdi,
-            opensm,
-            metrics: metrics_address,
-            policy: choices.into_policy(),
+            opensm: self.opensm,
+            metrics: self.metrics_address,
+            policy: self.network_flags.into_policy(),
             node,
-            namespace,
+            namespace: self.namespace,
             root,
-            cni_program: Some(cni_binary),
-            aliases: alias,
-            simulation: simulate.map(|profile| SimulationSettings { profile, uplink: simulate_uplink }),
+            cni_program: Some(self.cni_binary),
+            aliases: self.alias,
+            simulation: self.simulate.map(|profile| SimulationSettings { profile, uplink }),
         };
-        if dry_run {
-            return dry_run::show(settings, file.as_deref(), output);
+        if self.dry_run {
+            return dry_run::show(settings, self.file.as_deref(), self.output);
         }
         // Two threads are enough: the daemon mostly waits, and blocking calls use their own threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

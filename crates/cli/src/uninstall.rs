@@ -4,6 +4,7 @@ mod all_nodes;
 mod cluster_cleanup;
 mod kept_objects;
 
+use crate::connection::block_on;
 use clap::Args;
 use ferroband_kernel::Root;
 use ferroband_node::install;
@@ -47,11 +48,8 @@ pub struct UninstallCommand {
 impl UninstallCommand {
     pub fn run(self) -> anyhow::Result<()> {
         if self.all_nodes {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            return runtime.block_on(all_nodes::uninstall_all_nodes(
-                &self.namespace,
-                Duration::from_secs(self.patience),
-            ));
+            let timeout = Duration::from_secs(self.patience);
+            return block_on(all_nodes::uninstall_all_nodes(&self.namespace, timeout));
         }
         let root = Root::at(self.root);
         let done = install::uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;
@@ -69,10 +67,9 @@ impl UninstallCommand {
             );
         }
         if self.hold {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
+            block_on(async {
                 install::termination_signal()?.await;
-                anyhow::Ok(())
+                Ok(())
             })?;
         }
         Ok(())

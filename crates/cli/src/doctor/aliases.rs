@@ -3,7 +3,7 @@
 //! A plugin of another project executes its IPAM plugin as a program of the CNI directory. If that is Whereabouts or
 //! Spiderpool, the program must be an alias of Ferroband's CNI plugin. Ferroband's own plugins need no alias.
 
-use super::finding::DoctorFinding;
+use super::finding::{DoctorFinding, first_and_more};
 use crate::status::ClusterObjects;
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_config::{InterfaceConfig, plugin_name};
@@ -31,12 +31,10 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
         }
     }
     let finding = |(alias, networks): (&str, Vec<String>)| {
-        let first = networks.first().cloned().unwrap_or_default();
-        let more =
-            if networks.len() > 1 { format!(" and {} more", networks.len() - 1) } else { String::new() };
+        let networks = first_and_more(&networks);
         DoctorFinding::problem(
             format!("CNI plugin alias {alias}"),
-            format!("not installed by the node daemons, but needed by network {first}{more}"),
+            format!("not installed by the node daemons, but needed by network {networks}"),
             format!("add {alias} to the Helm value node.aliases (`ferroband node --alias={alias}`)"),
         )
     };

@@ -51,3 +51,12 @@ impl DoctorFinding {
         Self { verdict: DoctorVerdict::Problem, ..Self::note(check, observed, remedy) }
     }
 }
+
+/// Names the first of several objects and counts the others.
+pub fn first_and_more(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+    }
+}

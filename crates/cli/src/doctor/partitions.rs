@@ -1,7 +1,7 @@
 //! Checks the members of the fabric's partitions: members that Partition objects do not admit, and members that the
 //! subnet manager does not have.
 
-use super::finding::DoctorFinding;
+use super::finding::{DoctorFinding, first_and_more};
 use crate::partition::view::{MemberRow, PartitionView};
 use crate::status::ClusterObjects;
 use ferroband_api::ferroband::Partition;
@@ -75,7 +75,7 @@ fn not_programmed(members: &[MemberRow]) -> Vec<DoctorFinding> {
     let finding = |((pkey, state), rows): ((&str, &str), Vec<&MemberRow>)| {
         let pods: Vec<String> = rows.iter().map(|row| format!("{}/{}", row.namespace, row.pod)).collect();
         let why = rows.first().map(|row| row.why.as_str()).unwrap_or_default();
-        let observed = format!("{} {state}: {why}", name_some(&pods).unwrap_or_default());
+        let observed = format!("pod {} {state}: {why}", first_and_more(&pods));
         DoctorFinding::problem(
             format!("partition {pkey}"),
             observed,
@@ -99,15 +99,6 @@ fn node_conditions(objects: &ClusterObjects) -> Vec<DoctorFinding> {
         }
     }
     findings
-}
-
-/// Names the first pod and counts the others; `None` if there is no pod.
-fn name_some(pods: &[String]) -> Option<String> {
-    match pods {
-        [] => None,
-        [only] => Some(format!("pod {only}")),
-        [first, others @ ..] => Some(format!("pod {first} and {} more", others.len())),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Checks for running components of projects that Ferroband replaces.
 
-use super::finding::DoctorFinding;
+use super::finding::{DoctorFinding, first_and_more};
 use crate::status::ClusterObjects;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -34,11 +34,7 @@ pub fn check(objects: &ClusterObjects) -> Vec<DoctorFinding> {
         }
     }
     let finding = |(system, pods): (&str, Vec<String>)| {
-        let first = pods.first().cloned().unwrap_or_default();
-        let observed = match pods.len() {
-            1 => format!("{system} is running: {first}"),
-            count => format!("{system} is running: {first} and {} more", count - 1),
-        };
+        let observed = format!("{system} is running: {}", first_and_more(&pods));
         DoctorFinding::note("replaced components", observed, "remove it in the order of docs/moving-over.md")
     };
     running.into_iter().map(finding).collect()

@@ -1,6 +1,7 @@
 //! `ferroband node --dry-run`: shows the changes to the adapters that the node daemon would make.
 
 use crate::{
+    connection::block_on,
     output::{OutputFormat, print},
     table::{render, table},
 };
@@ -14,8 +15,7 @@ use std::{fs, path::Path};
 
 pub fn show(settings: NodeSettings, file: Option<&Path>, output: OutputFormat) -> anyhow::Result<()> {
     let state = file.map(read_state).transpose()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(dry_run(settings, state))?;
+    let result = block_on(async { Ok(dry_run(settings, state).await?) })?;
     print(output, &result, || render_table(&result))
 }
 

@@ -2,14 +2,14 @@
 
 pub mod view;
 
+use crate::connection::{ClusterConnection, block_on};
+use crate::output::{NarrowFormat, print};
 use crate::table::{render, table};
 use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ferroband_api::ferroband::{Fabric, NodePartitions, Partition as Rule};
 use ferroband_partition::RequestedPKey;
-use kube::{Api, Client, api::ListParams};
-use serde::Serialize;
-use std::io::{Write, stdout};
+use kube::{Api, api::ListParams};
 use view::{MemberRow, PartitionView};
 
 /// Show the desired and actual members of the fabric's partitions
@@ -22,8 +22,8 @@ pub struct PartitionCommand {
     action: PartitionAction,
 
     /// Output format of the members or partitions.
-    #[arg(short, long, value_enum, default_value_t = PartitionFormat::Table, global = true)]
-    output: PartitionFormat,
+    #[arg(short, long, value_enum, default_value_t = NarrowFormat::Table, global = true)]
+    output: NarrowFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,21 +45,9 @@ enum PartitionAction {
     Diff,
 }
 
-/// Output formats of `ferroband partition`. There is no wide table.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PartitionFormat {
-    /// Table for reading in a terminal.
-    Table,
-    /// All fields, as JSON.
-    Json,
-    /// All fields, as YAML.
-    Yaml,
-}
-
 impl PartitionCommand {
     pub fn run(self) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let view = runtime.block_on(read_view())?;
+        let view = block_on(read_view())?;
         match self.action {
             PartitionAction::List => {
                 let all = view.partitions();
@@ -117,8 +105,7 @@ impl PartitionCommand {
 }
 
 async fn read_view() -> anyhow::Result<PartitionView> {
-    let client =
-        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
+    let client = ClusterConnection::default().client().await?;
     let all = ListParams::default();
     let nodes =
         Api::<NodePartitions>::all(client.clone()).list(&all).await.context("cannot read NodePartitions")?;
@@ -147,18 +134,4 @@ fn render_members(members: &[MemberRow]) -> String {
         ]);
     }
     render(rows)
-}
-
-fn print(
-    output: PartitionFormat,
-    value: &impl Serialize,
-    table: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
-    let text = match output {
-        PartitionFormat::Table => table(),
-        PartitionFormat::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
-        PartitionFormat::Yaml => serde_saphyr::to_string(value)?,
-    };
-    stdout().write_all(text.as_bytes())?;
-    Ok(())
 }

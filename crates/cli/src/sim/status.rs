@@ -1,41 +1,26 @@
 //! `ferroband sim status`, and the list of hardware profiles that `ferroband sim profile` prints.
 
+use crate::output::{NarrowFormat, print};
 use crate::table::{render, table};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ferroband_kernel::Root;
 use ferroband_sim::{Profile, Simulation, SimulationReport};
 use serde_json::json;
-use std::io::{Write, stdout};
 
 /// `ferroband sim status`
 #[derive(Args, Debug)]
 pub struct SimStatusCommand {
     /// Output format of the state of the simulation.
-    #[arg(short, long, value_enum, default_value_t = SimStatusFormat::Table)]
-    output: SimStatusFormat,
-}
-
-/// Output formats of `ferroband sim status`. There is no wide table.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SimStatusFormat {
-    /// Table for reading in a terminal.
-    Table,
-    /// All fields, as JSON.
-    Json,
-    /// All fields, as YAML.
-    Yaml,
+    #[arg(short, long, value_enum, default_value_t = NarrowFormat::Table)]
+    output: NarrowFormat,
 }
 
 impl SimStatusCommand {
     pub fn print(&self, root: &Root) -> anyhow::Result<()> {
         let report = Simulation::report(root).map_err(|e| e.fault())?;
-        let text = match self.output {
-            SimStatusFormat::Table => report.as_ref().map_or_else(|| "down\n".to_owned(), render_table),
-            SimStatusFormat::Json => format!("{}\n", serde_json::to_string_pretty(&json!({ "up": report }))?),
-            SimStatusFormat::Yaml => serde_saphyr::to_string(&json!({ "up": report }))?,
-        };
-        stdout().write_all(text.as_bytes())?;
-        Ok(())
+        print(self.output, &json!({ "up": report }), || {
+            report.as_ref().map_or_else(|| "down\n".to_owned(), render_table)
+        })
     }
 }
 

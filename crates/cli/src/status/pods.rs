@@ -41,12 +41,8 @@ fn rows(objects: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
     };
     let mut rows = Vec::new();
     for entry in attached.iter().filter(|entry| chosen_default || !entry.default) {
-        rows.push(interface(
-            objects,
-            pod,
-            entry,
-            InterfaceRow { state: state.to_owned(), ..with_same_pod(&row) },
-        ));
+        let row = InterfaceRow { state: state.to_owned(), ..row.clone() };
+        rows.push(interface(objects, pod, entry, row));
     }
     if attached.is_empty() {
         let reason = wait_reason(objects, pod);
@@ -61,20 +57,11 @@ fn rows(objects: &ClusterObjects, pod: &Pod) -> Vec<InterfaceRow> {
                 state: reason.as_ref().map_or(state, |reason| &reason.state).to_owned(),
                 message: reason.as_ref().and_then(|reason| reason.message.clone()),
                 remedy: reason.as_ref().map(|reason| reason.remedy.clone()),
-                ..with_same_pod(&row)
+                ..row.clone()
             });
         }
     }
     rows
-}
-
-fn with_same_pod(row: &InterfaceRow) -> InterfaceRow {
-    InterfaceRow {
-        namespace: row.namespace.clone(),
-        pod: row.pod.clone(),
-        node: row.node.clone(),
-        ..InterfaceRow::default()
-    }
 }
 
 /// Networks that the pod's annotations request, as `<namespace>/<name>`.

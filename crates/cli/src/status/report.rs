@@ -58,7 +58,7 @@ pub struct ResourceUsage {
 }
 
 /// An interface that a pod has or waits for.
-#[derive(Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct InterfaceRow {
     pub namespace: String,
     pub pod: String,

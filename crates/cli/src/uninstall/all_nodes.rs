@@ -2,6 +2,7 @@
 //! and then cleans up the API server.
 
 use super::cluster_cleanup::clean_cluster;
+use crate::connection::ClusterConnection;
 use anyhow::{Context, bail};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{
@@ -21,8 +22,7 @@ const DAEMONSET_NAME: &str = "ferroband-node";
 /// no error if some nodes are not done, for example because they are unreachable. The objects stay in this case,
 /// because the daemons of these nodes may still use them.
 pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
-    let client =
-        Client::try_default().await.context("cannot connect to the API server; is KUBECONFIG set?")?;
+    let client = ClusterConnection::default().client().await?;
     if !replace_node_daemons(&client, namespace, timeout).await? {
         writeln!(
             stdout(),
