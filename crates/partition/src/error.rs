@@ -98,12 +98,6 @@ pub enum Error {
     /// partition. It is never written.
     #[error("invalid partitions file: {problem}")]
     UnsafePartitionsFile { problem: String },
-    /// The client of the subnet manager panicked. The request may or may not have been applied.
-    #[error("{manager}: internal error of the client; see the log of the cluster daemon")]
-    Panicked {
-        /// Display name of the subnet manager.
-        manager: String,
-    },
     /// The opensm on a host is not ready, or a request to it failed.
     #[error("subnet manager {host}: {problem}")]
     Host { host: String, problem: String },

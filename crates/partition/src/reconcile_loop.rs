@@ -1,10 +1,7 @@
 //! The loop that connects a [`PartitionReconciler`] to its subnet manager.
 
 use crate::{Backoff, Error, FabricReport, PartitionReconciler, SubnetManager};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -106,8 +103,7 @@ async fn reconcile_with(
         let (now, period) = (Instant::now(), handle.list_period());
         if now >= list_at && lists.is_empty() {
             let (manager, mark) = (manager.clone(), handle.lock().begin_list());
-            lists
-                .spawn(async move { (mark, catch_panic(&*manager, manager.observe()).await, now.elapsed()) });
+            lists.spawn(async move { (mark, manager.observe().await, now.elapsed()) });
         }
         let delay =
             last_batch.map_or(Duration::ZERO, |last| (last + limits.interval).saturating_duration_since(now));
@@ -116,7 +112,7 @@ async fn reconcile_with(
                 last_batch = Some(now);
                 let manager = manager.clone();
                 batches.spawn(async move {
-                    let outcome = catch_panic(&*manager, manager.apply(batch.clone())).await;
+                    let outcome = manager.apply(batch.clone()).await;
                     (batch, outcome)
                 });
             }
@@ -172,16 +168,6 @@ async fn reconcile_with(
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
         }
     }
-}
-
-/// Converts a panic of the subnet manager's client into an error. The batch or list then fails like any other and is
-/// retried.
-async fn catch_panic<T>(
-    manager: &dyn SubnetManager,
-    request: BoxFuture<'_, Result<T, Error>>,
-) -> Result<T, Error> {
-    let caught = AssertUnwindSafe(request).catch_unwind().await;
-    caught.unwrap_or_else(|_| Err(Error::Panicked { manager: manager.name() }))
 }
 
 fn report_health(

@@ -13,13 +13,15 @@ mod tables;
 mod takeover;
 
 use ferroband_model::Guid;
-use ferroband_partition::opensm::{LocalOpensmHost, Opensm, OpensmHost};
+use ferroband_partition::opensm::{LocalOpensmHost, Opensm, OpensmHost, OpensmHostStatus};
 use ferroband_partition::{
-    Membership, MembershipTable, Ownership, ReconcilerHandle, RequestedPKey, SubnetManager,
+    Error, Membership, MembershipTable, Ownership, ReconcilerHandle, RequestedPKey, SubnetManager,
     SubnetManagerHealth, run_reconciler,
 };
 use ferroband_testbed::opensm::{OpensmTestbed, TestbedOpensm};
+use futures::future::BoxFuture;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -39,10 +41,39 @@ fn table(members: &[(u16, Guid, Membership)]) -> MembershipTable {
     members.iter().map(|(k, guid, kind)| (key(*k), *guid, *kind)).collect()
 }
 
+/// An opensm of the testbed, which reads its partitions file after SIGHUP.
+struct TestbedHost {
+    pid: Pid,
+    file: LocalOpensmHost,
+}
+
+impl OpensmHost for TestbedHost {
+    fn name(&self) -> String {
+        format!("opensm {}", self.pid)
+    }
+
+    fn status(&self) -> OpensmHostStatus {
+        OpensmHostStatus::default()
+    }
+
+    fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
+        Box::pin(async { Ok(std::fs::read_to_string(self.file.path()).ok()) })
+    }
+
+    fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.file.update_file(desired).map(drop) })
+    }
+
+    fn signal(&self) -> BoxFuture<'_, Result<(), Error>> {
+        let sent = kill(self.pid, Signal::SIGHUP);
+        Box::pin(async move {
+            sent.map_err(|error| Error::Host { host: self.name(), problem: error.to_string() })
+        })
+    }
+}
+
 fn local_host(manager: &TestbedOpensm) -> Box<dyn OpensmHost> {
-    let pid = manager.pid();
-    let signal = move || kill(pid, Signal::SIGHUP).map_err(|error| error.to_string());
-    Box::new(LocalOpensmHost::new(format!("opensm {pid}"), &manager.partitions, signal))
+    Box::new(TestbedHost { pid: manager.pid(), file: LocalOpensmHost::new(&manager.partitions) })
 }
 
 /// A running reconciler for one or more opensm instances.

@@ -26,14 +26,17 @@ struct OpensmHostFixture {
     statuses: Vec<Arc<Mutex<OpensmHostStatus>>>,
 }
 
+/// A host of this machine, whose signals are counted.
 struct HostWithStatus {
-    local: LocalOpensmHost,
+    name: String,
+    file: LocalOpensmHost,
+    signals: Arc<AtomicUsize>,
     status: Arc<Mutex<OpensmHostStatus>>,
 }
 
 impl OpensmHost for HostWithStatus {
     fn name(&self) -> String {
-        self.local.name()
+        self.name.clone()
     }
 
     fn status(&self) -> OpensmHostStatus {
@@ -41,15 +44,16 @@ impl OpensmHost for HostWithStatus {
     }
 
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
-        self.local.read()
+        Box::pin(async { Ok(fs::read_to_string(self.file.path()).ok()) })
     }
 
     fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
-        self.local.write(desired)
+        Box::pin(async { self.file.update_file(desired).map(drop) })
     }
 
     fn signal(&self) -> BoxFuture<'_, Result<(), Error>> {
-        self.local.signal()
+        self.signals.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -64,14 +68,14 @@ impl OpensmHostFixture {
             if let Some(text) = text {
                 fs::write(&path, text).unwrap();
             }
-            let counter = signals.clone();
-            let local = LocalOpensmHost::new(format!("n{position}"), path, move || {
-                counter.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            });
             let status = Arc::new(Mutex::new(OpensmHostStatus::default()));
             statuses.push(status.clone());
-            hosts.push(Box::new(HostWithStatus { local, status }));
+            hosts.push(Box::new(HostWithStatus {
+                name: format!("n{position}"),
+                file: LocalOpensmHost::new(path),
+                signals: signals.clone(),
+                status,
+            }));
         }
         Self { opensm: Opensm::new(hosts), folder, signals, statuses }
     }
@@ -207,11 +211,10 @@ async fn change_without_hosts_is_an_error() {
 fn broken_or_missing_file_is_restored_with_the_partitions_of_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("partitions.conf");
-    let host = || LocalOpensmHost::new("n", &path, || Ok(()));
+    let host = || LocalOpensmHost::new(&path);
     let foreign = format!("{LIMITED_DEFAULT}storage=0x0100,ipoib: 0xe41d2d0300000001=full;\n");
     fs::write(&path, &foreign).unwrap();
     let (first, desired) = (host(), table(&[(5, 1)]));
-    assert_eq!(first.name(), "n");
     let (text, changed) = first.update_file(&desired).unwrap();
     assert!(changed && text.starts_with(&foreign), "{text}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -236,7 +239,7 @@ fn broken_or_missing_file_is_restored_with_the_partitions_of_others() {
 #[test]
 fn unreadable_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let host = LocalOpensmHost::new("n", folder.path(), || Ok(()));
+    let host = LocalOpensmHost::new(folder.path());
     let error = host.update_file(&table(&[(5, 1)])).unwrap_err();
     assert!(matches!(error, Error::File { operation: "read", .. }), "{error}");
 }

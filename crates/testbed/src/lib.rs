@@ -4,6 +4,7 @@
 //! ufm::UfmSimulator                   a UFM over HTTPS with partitions, version quirks and faults ──▶ log ──▶ audit
 //! pkey_table_writer::PKeyTableWriter  writes its partitions to the P_Key tables of simulated ports
 //! fake_api::FakeApi                   an API server in memory, which records every request
+//! UnmanagedPartitions                 partition management that changes nothing
 //! opensm::OpensmTestbed               a real opensm on a fabric simulated by ibsim, checked with smpquery
 //! UnmanagedPartitions                 a node without partition management
 //! ```

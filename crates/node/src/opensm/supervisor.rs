@@ -90,7 +90,7 @@ impl OpensmSupervisor {
         program: OpensmProgram,
         ports: impl Fn(&str) -> Result<SmPort, String> + Send + 'static,
     ) -> Self {
-        let file = LocalOpensmHost::new("this node", program.partitions_file(), || Ok(()));
+        let file = LocalOpensmHost::new(program.partitions_file());
         Self {
             program,
             select_port: Box::new(ports),

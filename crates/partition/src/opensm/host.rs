@@ -27,10 +27,8 @@ pub trait OpensmHost: Send + Sync {
     /// Name of the host, for messages.
     fn name(&self) -> String;
 
-    /// Capabilities and problems of the host's opensm. By default, no virtualization and no problem.
-    fn status(&self) -> OpensmHostStatus {
-        OpensmHostStatus::default()
-    }
+    /// Capabilities and problems of the host's opensm.
+    fn status(&self) -> OpensmHostStatus;
 
     /// Reads the partitions file. Returns `None` if it does not exist.
     fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>>;

@@ -1,35 +1,21 @@
 //! The partitions file of the opensm on this host.
 
-use super::host::OpensmHost;
 use super::{partitions_file, render};
 use crate::{Error, MembershipTable};
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-/// The local partitions file, and a function that signals opensm to read it.
+/// The local partitions file.
 pub struct LocalOpensmHost {
-    name: String,
     path: PathBuf,
-    signal: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// The partitions file as Ferroband last wrote it. It is restored if someone else makes the file invalid.
     last_written: Mutex<Option<String>>,
 }
 
 impl LocalOpensmHost {
-    /// Manages the partitions file at `path`. `signal` makes opensm read the file, usually with SIGHUP.
-    pub fn new(
-        name: impl Into<String>,
-        path: impl Into<PathBuf>,
-        signal: impl Fn() -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            path: path.into(),
-            signal: Arc::new(signal),
-            last_written: Mutex::default(),
-        }
+    /// Manages the partitions file at `path`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), last_written: Mutex::default() }
     }
 
     /// Sets the text to restore if the partitions file becomes invalid, for example the text that Ferroband
@@ -60,25 +46,5 @@ impl LocalOpensmHost {
     /// Path of the partitions file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-impl OpensmHost for LocalOpensmHost {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn read(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
-        Box::pin(async { partitions_file::read_partitions_file(&self.path) })
-    }
-
-    fn write<'a>(&'a self, desired: &'a MembershipTable) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async { self.update_file(desired).map(drop) })
-    }
-
-    fn signal(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async {
-            (self.signal)().map_err(|problem| Error::Host { host: self.name.clone(), problem })
-        })
     }
 }

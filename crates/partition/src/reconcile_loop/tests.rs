@@ -1,6 +1,7 @@
 use super::*;
 use crate::{Membership, MembershipTable, Ownership, PartitionBatch, RateLimits, RequestedPKey};
 use ferroband_model::Guid;
+use futures::future::BoxFuture;
 use std::sync::atomic::AtomicUsize;
 
 /// A subnet manager that applies changes to a table, or misbehaves.
@@ -9,8 +10,6 @@ struct ScriptedManager {
     table: Mutex<MembershipTable>,
     /// Number of the next batches that never get a response.
     hangs: AtomicUsize,
-    /// Number of the next batches that panic.
-    panics: AtomicUsize,
     /// How long a read of the memberships takes, in milliseconds.
     list_millis: AtomicU64,
     lists: AtomicUsize,
@@ -35,7 +34,6 @@ impl SubnetManager for ScriptedManager {
 
     fn apply(&self, batch: PartitionBatch) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            assert!(!take_one(&self.panics), "a defect of the client");
             if take_one(&self.hangs) {
                 std::future::pending::<()>().await;
             }
@@ -104,14 +102,6 @@ async fn change_in_flight_is_sent_again_after_the_subnet_manager_settings_change
         fixture.handle.lock().membership_state(key, guid) == crate::MembershipState::Programmed
     })
     .await;
-}
-
-// Case: partitions 88
-#[tokio::test]
-async fn change_is_sent_again_after_its_batch_panicked() {
-    let manager = Arc::new(ScriptedManager { panics: AtomicUsize::new(1), ..ScriptedManager::default() });
-    let _fixture = start(&manager, Duration::from_secs(1));
-    wait_until("the change is sent again", || has_member(&manager)).await;
 }
 
 // Case: partitions 2

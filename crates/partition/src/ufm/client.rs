@@ -2,6 +2,7 @@
 
 use super::{UfmClientSettings, UfmLogin, tls};
 use crate::{Error, SettingError};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -51,7 +52,7 @@ impl UfmClient {
             .enable_http1()
             .wrap_connector(tcp);
         let credentials = match &settings.login {
-            UfmLogin::Basic { user, password } => Some(base64(format!("{user}:{password}").as_bytes())),
+            UfmLogin::Basic { user, password } => Some(BASE64.encode(format!("{user}:{password}"))),
             UfmLogin::Token(token) => Some(token.clone()),
             UfmLogin::Certificate { .. } => None,
         };
@@ -163,34 +164,4 @@ fn error_chain(error: hyper_util::client::legacy::Error) -> String {
         cause = inner.source();
     }
     text
-}
-
-/// Encodes bytes as Base64 (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0_u32, |group, byte| (group << 8) | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for position in 0..4 {
-            let letter = LETTERS[(group >> (18 - 6 * position)) as usize & 63];
-            text.push(if position <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_matches_rfc_4648() {
-        for (plain, text) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(base64(plain.as_bytes()), text);
-        }
-        assert_eq!(base64(b"admin:123456"), "YWRtaW46MTIzNDU2");
-    }
 }

@@ -3,6 +3,7 @@
 use super::http::HttpRequest;
 use super::injected_fault::PendingFault;
 use super::version_quirks::{MissingPartitionReply, VersionQuirks};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use ferroband_model::Guid;
 use ferroband_partition::parse_guid;
 use serde_json::{Map, Value, json};
@@ -100,7 +101,7 @@ impl UfmSimulatorState {
         }
         let path = request.path.strip_prefix("/ufmRest")?;
         let (user, password) = &self.quirks.credentials;
-        (has_certificate || authorization == format!("Basic {}", base64(&format!("{user}:{password}"))))
+        (has_certificate || authorization == format!("Basic {}", BASE64.encode(format!("{user}:{password}"))))
             .then_some(path)
     }
 
@@ -206,22 +207,4 @@ fn partition_json(key: u16, members: &BTreeMap<Guid, SimulatedMember>) -> Value 
     };
     let guids: Vec<Value> = members.iter().map(guid).collect();
     json!({"partition": format!("pkey_{key:#x}"), "ip_over_ib": true, "guids": guids})
-}
-
-fn base64(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: String = text.bytes().map(|byte| format!("{byte:08b}")).collect();
-    let mut coded: String = bits
-        .as_bytes()
-        .chunks(6)
-        .map(|six| {
-            let six = six.iter().chain(std::iter::repeat(&b'0')).take(6);
-            let index = six.fold(0, |number, bit| number * 2 + usize::from(bit - b'0'));
-            char::from(LETTERS[index])
-        })
-        .collect();
-    while !coded.len().is_multiple_of(4) {
-        coded.push('=');
-    }
-    coded
 }
