@@ -1,11 +1,14 @@
-//! Address requests and the plan that serves them.
+//! Address requests and releases, and the plans that serve them.
 
 use crate::block::{AddressAllocation, AllocationOwner, IpBlock, OwnerPod};
-use crate::block_view::ResourceVersion;
+use crate::block_view::{BlockView, ResourceVersion};
+use crate::draft::BlockDraft;
 use crate::error::Error;
+use crate::planner::AddressPlanner;
 use crate::pool::AddressPool;
 use ferroband_model::PodRef;
 use ipnet::IpNet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -114,4 +117,133 @@ pub struct RequestRefusal {
     pub request: usize,
     /// Why the request cannot be served. All requests of a sandbox get the error of the first one that failed.
     pub error: Error,
+}
+
+/// Release of the addresses of a sandbox, or of one of its interfaces, or of one address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressRelease {
+    /// Sandbox (`CNI_CONTAINERID`). Allocations of other sandboxes are not changed.
+    pub container: String,
+    /// Interface whose addresses are released. If absent, the addresses of all interfaces of the sandbox are
+    /// released.
+    pub interface: Option<String>,
+    /// The only address that is released, even if it is reserved for the pod's name. If absent, all addresses are
+    /// released.
+    pub address: Option<IpAddr>,
+}
+
+/// The writes of a batch of releases, at most one per block, and the addresses they free.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReleasePlan {
+    /// Writes that are independent of each other: some may succeed while others conflict.
+    pub writes: Vec<BlockWrite>,
+    /// Released addresses. Each becomes free when its write succeeds.
+    pub released: Vec<ReleasedAddress>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleasedAddress {
+    /// Position of the release in the batch.
+    pub release: usize,
+    pub address: IpAddr,
+    /// The allocation before the release.
+    pub allocation: AddressAllocation,
+    /// Index in [`ReleasePlan::writes`] of the write that frees the address.
+    pub write: usize,
+}
+
+impl AddressPlanner<'_> {
+    /// Plans the release of all addresses that `releases` cover in the blocks of `view`. A release without
+    /// an address in the plan needs no write.
+    ///
+    /// Addresses of StatefulSet pods stay reserved for the pod name, without a sandbox. The cluster daemon removes the
+    /// reservation when the StatefulSet no longer has a pod of that name.
+    pub fn plan_releases(view: &BlockView, releases: &[AddressRelease]) -> ReleasePlan {
+        let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (position, release) in releases.iter().enumerate() {
+            if !release.container.is_empty() {
+                positions.entry(&release.container).or_default().push(position);
+            }
+        }
+        let mut draft = BlockDraft::new(view);
+        let mut found = Vec::new();
+        // Compact blocks belong to other nodes and cannot contain this node's sandboxes.
+        for block in view.full_blocks() {
+            for (offset, entry) in &block.entries {
+                let address = block.address(*offset);
+                let matches = |position: &&usize| {
+                    let release = &releases[**position];
+                    release.interface.as_ref().is_none_or(|name| *name == entry.interface)
+                        && release.address.is_none_or(|only| only == address)
+                };
+                let Some(candidates) = positions.get(entry.container.as_str()) else { continue };
+                if let Some(release) = candidates.iter().find(matches) {
+                    let id = block.id();
+                    // The address of a StatefulSet pod stays reserved for the next pod with the same name.
+                    let reserved = entry.sticky && releases[*release].address.is_none();
+                    let remaining =
+                        reserved.then(|| AddressAllocation { container: String::new(), ..entry.clone() });
+                    draft.set(&id, *offset, remaining, None);
+                    found.push((*release, id, address, entry));
+                }
+            }
+        }
+        let (writes, written) = draft.into_writes();
+        let released = found.into_iter().filter_map(|(release, id, address, entry)| {
+            let write = *written.get(&id)?;
+            Some(ReleasedAddress { release, address, allocation: entry.clone(), write })
+        });
+        ReleasePlan { released: released.collect(), writes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IpBlockId, IpSpace, ResourceVersion};
+
+    fn view() -> BlockView {
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), IpAddr::from([10, 0, 0, 0]));
+        let mut block = IpBlock::new(id, None);
+        for (offset, container, interface) in [(1, "c1", "net1"), (2, "c1", "net2"), (3, "c2", "net1")] {
+            let entry = AddressAllocation {
+                pod: "ns/p".into(),
+                uid: "u".into(),
+                sticky: false,
+                interface: interface.into(),
+                ordinal: 0,
+                container: container.into(),
+                node: "a".into(),
+                pool: String::new(),
+            };
+            block.entries.insert(offset, entry);
+        }
+        let mut view = BlockView::default();
+        view.observe(block, ResourceVersion("7".into()));
+        view
+    }
+
+    fn released(container: &str, interface: Option<&str>) -> Vec<String> {
+        let release = AddressRelease {
+            container: container.into(),
+            interface: interface.map(str::to_owned),
+            ..AddressRelease::default()
+        };
+        let plan = AddressPlanner::plan_releases(&view(), &[release]);
+        assert!(plan.writes.len() <= 1);
+        for write in &plan.writes {
+            assert!(matches!(write, BlockWrite::Replace { expected, .. } if expected.0 == "7"));
+            assert_eq!(usize::from(write.block().used()), 3 - plan.released.len());
+        }
+        plan.released.iter().map(|released| released.address.to_string()).collect()
+    }
+
+    #[test]
+    fn release_frees_the_whole_sandbox_or_one_interface() {
+        assert_eq!(released("c1", None), ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(released("c1", Some("net2")), ["10.0.0.2"]);
+        assert_eq!(released("c2", Some("net2")), [""; 0]);
+        assert_eq!(released("c3", None), [""; 0]);
+        assert_eq!(released("", None), [""; 0]);
+    }
 }

@@ -1,9 +1,7 @@
 //! Address blocks: sixteen addresses in one API object.
 
-use crate::family::{IpFamily, ip_to_number};
-use crate::ip_space::{IpSpace, address_slug};
+use crate::ip_space::{IpFamily, IpSpace, address_slug, ip_to_number};
 use ferroband_model::PodRef;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -39,18 +37,16 @@ impl IpBlockId {
     }
 }
 
-/// Contents of a block. The field names are those of the object's `spec`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Contents of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpBlock {
     /// IP space that the addresses belong to.
     pub space: IpSpace,
     pub first: IpAddr,
     /// Node that has claimed the block in advance. Other nodes use free addresses of the block only when the
     /// pool has no others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Allocations by offset from `first`, 0 to 15.
-    #[serde(default)]
     pub entries: BTreeMap<u8, AddressAllocation>,
 }
 
@@ -91,18 +87,16 @@ impl IpBlock {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressAllocation {
     /// Pod that owns the address, `<namespace>/<name>`.
     pub pod: String,
     pub uid: String,
     /// Whether the address stays with the pod name when the pod is re-created, as for a StatefulSet.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sticky: bool,
     /// Interface name in the pod.
     pub interface: String,
     /// Index of the address among the interface's addresses of this family.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub ordinal: u8,
     /// Sandbox that uses the address. A release for another sandbox has no effect. Empty if the address is
     /// reserved for the next pod with the same name.
@@ -110,12 +104,7 @@ pub struct AddressAllocation {
     /// Node of the current or last sandbox.
     pub node: String,
     /// Pool that the address was assigned from: a range, or the name of a SpiderIPPool.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pool: String,
-}
-
-fn is_zero(number: &u8) -> bool {
-    *number == 0
 }
 
 impl AddressAllocation {
@@ -170,7 +159,6 @@ impl OwnerPod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn block_names_are_unique_and_offsets_match_addresses() {
@@ -191,32 +179,9 @@ mod tests {
 
     #[test]
     fn offset_outside_of_the_block_is_not_an_assigned_address() {
-        let entry = json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "a"});
-        let entries = json!({"0": entry, "15": entry, "16": entry, "255": entry});
-        let spec = json!({"space": "default", "first": "10.0.0.0", "entries": entries});
-        let block: IpBlock = serde_json::from_value(spec).unwrap();
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+        let entries = [0, 15, 16, 255].map(|offset| (offset, AddressAllocation::default()));
+        let block = IpBlock { entries: entries.into(), ..IpBlock::new(id, None) };
         assert_eq!(block.assigned_offsets(), 0x8001);
-    }
-
-    #[test]
-    fn ordinal_is_stored_unless_it_is_0() {
-        let entry = json!({
-            "pod": "ns/p", "uid": "u", "interface": "net1", "ordinal": 3, "container": "c", "node": "a",
-        });
-        let mut allocation: AddressAllocation = serde_json::from_value(entry.clone()).unwrap();
-        assert_eq!(serde_json::to_value(&allocation).unwrap(), entry);
-        allocation.ordinal = 0;
-        assert_eq!(serde_json::to_value(&allocation).unwrap().get("ordinal"), None);
-    }
-
-    #[test]
-    fn serialized_block_equals_object_spec() {
-        let spec = json!({
-            "space": "default", "first": "10.0.0.0", "node": "a",
-            "entries": {"10": {"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "a"}},
-        });
-        let block: IpBlock = serde_json::from_value(spec.clone()).unwrap();
-        assert_eq!(block.address(10).to_string(), "10.0.0.10");
-        assert_eq!(serde_json::to_value(&block).unwrap(), spec);
     }
 }

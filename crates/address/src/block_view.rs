@@ -5,7 +5,6 @@ use crate::compact::CompactBlock;
 use crate::etcd_restore::LostAllocations;
 use crate::ip_space::IpSpace;
 use crate::pool::AddressPool;
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -14,8 +13,7 @@ use std::net::IpAddr;
 const MAX_REMEMBERED_RELEASES: usize = 128;
 
 /// `metadata.resourceVersion` of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(pub String);
 
 impl ResourceVersion {
@@ -30,7 +28,7 @@ impl ResourceVersion {
 }
 
 /// The blocks that a node has cached. The view may be stale: every write carries the version it is based on, and the
-/// API server rejects it if the object is newer.
+/// API server rejects it if the object is newer. A default view belongs to no node and stores all blocks in full.
 #[derive(Clone, Debug, Default)]
 pub struct BlockView {
     blocks: BTreeMap<IpBlockId, (BlockViewEntry, ResourceVersion)>,
@@ -99,11 +97,6 @@ impl BlockViewEntry {
 }
 
 impl BlockView {
-    /// Creates an empty view that stores all blocks in full.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Creates an empty view for a node. Blocks that only other nodes use are stored in compact form.
     pub fn for_node(node: &str) -> Self {
         Self { node: Some(node.into()), ..Self::default() }
@@ -300,10 +293,6 @@ impl BlockView {
         self.blocks.iter().map(|(id, (cached, version))| (cached.block(id), version))
     }
 
-    pub fn summaries(&self) -> impl Iterator<Item = BlockSummary<'_>> {
-        self.blocks.iter().map(|(id, (cached, _))| cached.summary(id))
-    }
-
     /// Returns the blocks stored in full. If the view belongs to a node, only these can have allocations of
     /// that node.
     pub fn full_blocks(&self) -> impl Iterator<Item = &IpBlock> {
@@ -316,14 +305,6 @@ impl BlockView {
     /// Returns the blocks stored in full and, if `sticky` is true, the compact blocks that have sticky allocations.
     pub(crate) fn full_or_sticky_blocks(&self, sticky: bool) -> impl Iterator<Item = Cow<'_, IpBlock>> {
         self.blocks.iter().filter_map(move |(id, (cached, _))| full_or_sticky(id, cached, sticky))
-    }
-
-    pub fn len(&self) -> usize {
-        self.blocks.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
     }
 
     fn entries_of(&self, pool: &AddressPool) -> impl Iterator<Item = (&IpBlockId, &BlockViewEntry)> {

@@ -1,9 +1,8 @@
 //! Errors of IPAM configurations and of address requests.
 
-use crate::family::IpFamily;
+use crate::ip_space::IpFamily;
 use ferroband_model::{Fault, FaultCode};
 use ipnet::IpNet;
-use std::fmt;
 use std::net::IpAddr;
 
 /// An invalid IPAM configuration, or an address request that cannot be served.
@@ -57,7 +56,10 @@ pub enum Error {
     #[error("{pool} has no usable address")]
     NoUsableAddress { pool: String },
     /// All addresses of the request's pools are assigned.
-    #[error("{}{}{}", ExhaustedPools(.pools), HolderList(.holders, *.more), NoticeList(.notices))]
+    #[error(
+        "{}{}{}", exhausted_pools(.pools), holder_list(.holders, *.more),
+        .notices.iter().map(|notice| format!("; {notice}")).collect::<String>()
+    )]
     Exhausted {
         /// Names of the pools that were tried, with the number of addresses of each.
         pools: Vec<(String, u128)>,
@@ -82,7 +84,7 @@ pub enum Error {
         pools: Vec<String>,
     },
     /// The pod requests an address that another pod has, or that is withheld from assignment.
-    #[error("requested address {address} of pool {pool} is {}", HolderOrWithheld(.holder.as_ref()))]
+    #[error("requested address {address} of pool {pool} is {}", holder_or_withheld(.holder.as_ref()))]
     RequestedInUse {
         address: IpAddr,
         pool: String,
@@ -135,60 +137,32 @@ pub struct AddressHolder {
 }
 
 /// Formats the exhausted pools with the wording of Whereabouts (ranges) or Spiderpool (named pools).
-struct ExhaustedPools<'a>(&'a [(String, u128)]);
-
-impl fmt::Display for ExhaustedPools<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.0.iter().all(|(name, _)| name.contains('/'));
-        f.write_str(if ranges { "Could not allocate IP in range: " } else { "all IP addresses used out: " })?;
-        for (position, (name, capacity)) in self.0.iter().enumerate() {
-            f.write_str(if position == 0 { "" } else { ", " })?;
-            match capacity {
-                0 => write!(
-                    f,
-                    "{name} has no assignable address (disabled, being deleted, or fully reserved)"
-                )?,
-                _ => write!(f, "all {capacity} addresses of {name} are assigned")?,
-            }
-        }
-        Ok(())
-    }
+fn exhausted_pools(pools: &[(String, u128)]) -> String {
+    let describe = |(name, capacity): &(String, u128)| match capacity {
+        0 => format!("{name} has no assignable address (disabled, being deleted, or fully reserved)"),
+        _ => format!("all {capacity} addresses of {name} are assigned"),
+    };
+    let ranges = pools.iter().all(|(name, _)| name.contains('/'));
+    let lead = if ranges { "Could not allocate IP in range" } else { "all IP addresses used out" };
+    format!("{lead}: {}", pools.iter().map(describe).collect::<Vec<_>>().join(", "))
 }
 
 /// Formats the holders of the assigned addresses as the end of the message of [`Error::Exhausted`].
-struct HolderList<'a>(&'a [AddressHolder], usize);
-
-impl fmt::Display for HolderList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, holder) in self.0.iter().enumerate() {
-            let lead = if position == 0 { ": " } else { ", " };
-            write!(f, "{lead}{} to {} on {}", holder.address, holder.pod, holder.node)?;
-        }
-        if self.1 > 0 { write!(f, " and {} more", self.1) } else { Ok(()) }
-    }
-}
-
-/// Formats the notices as the end of the message of [`Error::Exhausted`].
-struct NoticeList<'a>(&'a [String]);
-
-impl fmt::Display for NoticeList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|notice| write!(f, "; {notice}"))
-    }
+fn holder_list(holders: &[AddressHolder], more: usize) -> String {
+    let describe =
+        |holder: &AddressHolder| format!("{} to {} on {}", holder.address, holder.pod, holder.node);
+    let lead = if holders.is_empty() { "" } else { ": " };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{lead}{}{more}", holders.iter().map(describe).collect::<Vec<_>>().join(", "))
 }
 
 /// Formats why a requested address cannot be assigned.
-struct HolderOrWithheld<'a>(Option<&'a AddressHolder>);
-
-impl fmt::Display for HolderOrWithheld<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(holder) => write!(f, "assigned to {} on {}", holder.pod, holder.node),
-            None => f.write_str(
-                "not assignable: it is excluded or reserved, Whereabouts or Spiderpool has recorded it, or the \
-                 pool is disabled",
-            ),
-        }
+fn holder_or_withheld(holder: Option<&AddressHolder>) -> String {
+    match holder {
+        Some(holder) => format!("assigned to {} on {}", holder.pod, holder.node),
+        None => "not assignable: it is excluded or reserved, Whereabouts or Spiderpool has recorded it, or the pool is \
+                 disabled"
+            .to_owned(),
     }
 }
 

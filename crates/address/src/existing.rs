@@ -4,7 +4,7 @@ use crate::batch::AddressRequest;
 use crate::block::{AddressAllocation, AllocationOwner, IpBlockId, OwnerPod};
 use crate::block_view::BlockView;
 use crate::error::{AddressHolder, Error};
-use crate::family::IpFamily;
+use crate::ip_space::IpFamily;
 use crate::pool::AddressPool;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,29 +19,15 @@ pub(crate) struct AllocationSlot<'r> {
     pub(crate) changed: bool,
 }
 
-/// Existing addresses of the requests' owners, by the position of the request in the batch.
-pub(crate) struct ExistingAllocations<'r> {
-    /// Addresses that the owners can keep.
-    pub(crate) slots: HashMap<usize, AllocationSlot<'r>>,
-    /// Requests whose address a sandbox on another node may still use, or whose block cannot be read.
-    pub(crate) in_use: HashMap<usize, Error>,
-}
-
-impl<'r> ExistingAllocations<'r> {
-    /// Finds the addresses in `view` that the owners of `requests` already have.
-    pub(crate) fn find(view: &BlockView, node: &str, requests: &'r [AddressRequest]) -> Self {
-        let mut in_use = HashMap::new();
-        let slots = find_slots(view, node, requests, &mut in_use);
-        Self { slots, in_use }
-    }
-}
-
-fn find_slots<'r>(
+/// Finds the addresses in `view` that the owners of `requests` already have. Returns, by the position of the request in
+/// the batch, the addresses that the owners can keep, and the errors of requests whose address a sandbox on another node
+/// may still use, or whose block cannot be read.
+pub(crate) fn find_existing<'r>(
     view: &BlockView,
     node: &str,
     requests: &'r [AddressRequest],
-    in_use: &mut HashMap<usize, Error>,
-) -> HashMap<usize, AllocationSlot<'r>> {
+) -> (HashMap<usize, AllocationSlot<'r>>, HashMap<usize, Error>) {
+    let mut in_use = HashMap::new();
     let owners: Vec<_> = requests.iter().map(AddressRequest::owner).collect();
     let mut positions: HashMap<AllocationOwnerRef<'_>, Vec<usize>> = HashMap::new();
     let mut pools: HashSet<&AddressPool> = HashSet::new();
@@ -99,7 +85,7 @@ fn find_slots<'r>(
             }
         }
     }
-    best_slots.into_iter().map(|(position, (_, slot))| (position, slot)).collect()
+    (best_slots.into_iter().map(|(position, (_, slot))| (position, slot)).collect(), in_use)
 }
 
 /// A borrowed [`AllocationOwner`]. A large pool has tens of thousands of allocations to compare without copying.
@@ -153,7 +139,7 @@ mod tests {
 
     #[test]
     fn pod_keeps_its_address_when_its_statefulset_is_deleted_or_adopts_it() {
-        let mut view = BlockView::new();
+        let mut view = BlockView::default();
         let release = |view: &mut BlockView, container: &str| {
             let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
             let plan = AddressPlanner::plan_releases(view, &[release]);

@@ -1,20 +1,65 @@
-//! IP spaces: the scopes in which addresses are unique.
+//! Address families, and IP spaces: the scopes in which addresses are unique.
 
-use crate::family::ip_to_number;
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 const DEFAULT: &str = "default";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IpFamily {
+    V4,
+    V6,
+}
+
+impl IpFamily {
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Returns the number of bits in an address, which is also the prefix length of a single address.
+    pub(crate) fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
+    /// Converts an integer from [`ip_to_number`] back to an address. The family must be the same.
+    pub(crate) fn address(self, number: u128) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(Ipv4Addr::from(number as u32)),
+            Self::V6 => IpAddr::V6(Ipv6Addr::from(number)),
+        }
+    }
+}
+
+impl fmt::Display for IpFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
+}
+
+/// Converts an address to an integer, so that ranges of both families are integer intervals.
+pub(crate) fn ip_to_number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}
 
 /// A set of addresses in which each address has at most one owner.
 ///
 /// Written `default`, `network/<name>` or `pool/<subnet>`. The text includes the kind, so a network named `default`
 /// is a different space than the default one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IpSpace(Arc<str>);
 
 impl IpSpace {
@@ -40,8 +85,9 @@ impl IpSpace {
     }
 
     /// Creates a space from its text form. Any text is accepted.
-    pub fn from_text(text: impl Into<String>) -> Self {
-        Self::from(text.into())
+    pub fn from_text(text: &str) -> Self {
+        // Nearly all blocks are in the default space, so they share one copy of its text.
+        if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
     }
 
     /// Returns the prefix of the object names of this space. It is readable if possible, otherwise a hash.
@@ -64,19 +110,6 @@ impl IpSpace {
             return format!("pool-{}-{}", address_slug(subnet.addr()), subnet.prefix_len());
         }
         format!("x-{:032x}", fnv1a(self.0.as_bytes()))
-    }
-}
-
-impl From<String> for IpSpace {
-    fn from(text: String) -> Self {
-        // Nearly all blocks are in the default space, so they share one copy of its text.
-        if text == DEFAULT { Self::default_space() } else { Self(text.into()) }
-    }
-}
-
-impl From<IpSpace> for String {
-    fn from(space: IpSpace) -> Self {
-        space.0.as_ref().into()
     }
 }
 

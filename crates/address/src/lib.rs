@@ -29,25 +29,24 @@ mod draft;
 mod error;
 mod etcd_restore;
 mod existing;
-mod family;
 mod ip_space;
 mod json_options;
 mod planner;
 mod pool;
 mod range;
-mod release;
 mod requested;
 pub mod spiderpool;
 pub mod whereabouts;
 
-pub use batch::{AddressAssignment, AddressRequest, AssignmentPlan, BlockWrite, RequestRefusal};
+pub use batch::{
+    AddressAssignment, AddressRelease, AddressRequest, AssignmentPlan, BlockWrite, ReleasePlan,
+    ReleasedAddress, RequestRefusal,
+};
 pub use block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId, OwnerPod};
 pub use block_view::{BlockList, BlockSummary, BlockView, ResourceVersion};
 pub use error::{AddressHolder, Error};
-pub use family::IpFamily;
-pub use ip_space::IpSpace;
+pub use ip_space::{IpFamily, IpSpace};
 pub use planner::AddressPlanner;
 pub use pool::AddressPool;
 pub use range::{Exclusion, IpRange, IpamWarning};
-pub use release::{AddressRelease, ReleasePlan, ReleasedAddress};
 pub use requested::{RequestedAddress, restrict_to_requested};

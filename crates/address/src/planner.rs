@@ -6,7 +6,7 @@ use crate::block_view::BlockView;
 use crate::chooser::AddressChooser;
 use crate::draft::BlockDraft;
 use crate::error::{AddressHolder, Error};
-use crate::existing::{AllocationSlot, ExistingAllocations};
+use crate::existing::{AllocationSlot, find_existing};
 use crate::pool::AddressPool;
 use ipnet::IpNet;
 use std::borrow::Cow;
@@ -36,8 +36,7 @@ impl AddressPlanner<'_> {
     pub fn plan_assignments(&self, view: &BlockView, requests: &[AddressRequest]) -> AssignmentPlan {
         let mut batch =
             AssignmentBatch { planner: self, draft: BlockDraft::new(view), choosers: HashMap::new(), view };
-        let ExistingAllocations { mut slots, mut in_use } =
-            ExistingAllocations::find(view, self.node, requests);
+        let (mut slots, mut in_use) = find_existing(view, self.node, requests);
         // Two requests of one owner, for example from two sandboxes of one pod, get the same address.
         let mut owned: HashMap<AllocationOwner, AllocationSlot<'_>> = HashMap::new();
         let mut chosen = Vec::new();

@@ -1,7 +1,7 @@
 //! Address pools, stored as ranges of integers.
 
 use crate::block::{IP_BLOCK_SIZE, IpBlockId};
-use crate::family::{IpFamily, ip_to_number};
+use crate::ip_space::{IpFamily, ip_to_number};
 use crate::{Error, Exclusion, IpSpace};
 use ipnet::IpNet;
 use std::fmt;

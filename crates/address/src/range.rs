@@ -1,7 +1,7 @@
 //! Whereabouts range syntax.
 
 use crate::Error;
-use crate::family::{IpFamily, ip_to_number};
+use crate::ip_space::{IpFamily, ip_to_number};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;

@@ -130,7 +130,7 @@ mod tests {
         let plan = planner.plan_assignments(view, requests);
         for (version, write) in plan.writes.into_iter().enumerate() {
             let (BlockWrite::Create(block) | BlockWrite::Replace { block, .. }) = write;
-            view.observe(block, ResourceVersion(format!("{}", view.len() + version + 1)));
+            view.observe(block, ResourceVersion(format!("{}", view.iter().count() + version + 1)));
         }
         match plan.refusals.into_iter().next() {
             Some(refusal) => Err(refusal.error),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn requested_address_is_recorded_and_never_given_twice() {
-        let mut view = BlockView::new();
+        let mut view = BlockView::default();
         let range = || json!({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.9"]});
         let first = requests("a", range(), &["10.0.0.1/8"]).unwrap();
         assert_eq!(plan(&mut view, &first).unwrap(), ["10.0.0.1/24"]);
@@ -163,7 +163,7 @@ mod tests {
         let mut requests = requests("a", config, &["10.0.0.3"]).unwrap();
         let pool = requests[0].pools[0].withholding([([10, 0, 0, 3].into(), [10, 0, 0, 3].into())]);
         requests[0].pools = vec![Arc::new(pool)];
-        let error = plan(&mut BlockView::new(), &requests).unwrap_err().to_string();
+        let error = plan(&mut BlockView::default(), &requests).unwrap_err().to_string();
         assert!(error.contains("10.0.0.3") && error.contains("not assignable"), "{error}");
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn each_requested_address_takes_the_place_of_one_of_its_pool_and_the_rest_is_added() {
         let dual =
             || json!({"type": "whereabouts", "range": "10.0.0.0/24", "ipRanges": [{"range": "fd00::/64"}]});
-        let assigned = |ips: &[&str]| plan(&mut BlockView::new(), &requests("a", dual(), ips)?);
+        let assigned = |ips: &[&str]| plan(&mut BlockView::default(), &requests("a", dual(), ips)?);
         assert_eq!(assigned(&["fd00::7"]).unwrap(), ["10.0.0.1/24", "fd00::7/64"]);
         assert_eq!(assigned(&["fd00::7", "10.0.0.7"]).unwrap(), ["10.0.0.7/24", "fd00::7/64"]);
         let three = assigned(&["10.0.0.7", "10.0.0.8", "10.0.0.7/24"]).unwrap();

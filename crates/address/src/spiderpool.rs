@@ -18,16 +18,14 @@ mod conflict;
 mod glob;
 mod ip_list;
 mod ip_pool;
-mod label_matcher;
 mod pool_selection;
 
-pub use affinity::{IneligibleReason, PoolAffinity};
+pub use affinity::{IneligibleReason, LabelMatcher, LabelOperator, LabelRequirement, PoolAffinity};
 pub use annotation::{AnnotatedRoute, PoolPreference, ROUTES_ANNOTATION};
 pub use config::SpiderpoolConfig;
 pub use conflict::{PoolConflict, find_conflicts};
-pub use ip_list::{count_ips, format_ips, parse_ips};
+pub use ip_list::parse_ips;
 pub use ip_pool::{IpPool, IpPoolSpec, IpPoolState};
-pub use label_matcher::{LabelMatcher, LabelOperator, LabelRequirement};
 pub use pool_selection::{PerFamily, PodNic, PoolSelection, PoolSelectionContext};
 
 #[cfg(test)]

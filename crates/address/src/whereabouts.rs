@@ -22,7 +22,7 @@ pub use object_names::{
 pub use recorded::{RecordedAllocation, RecordedAllocations, UnreadableRecords};
 
 use crate::batch::AddressRequest;
-use crate::family::IpFamily;
+use crate::ip_space::IpFamily;
 use crate::json_options::JsonOptions;
 use crate::range::{parse_lenient_address, parse_lenient_subnet};
 use crate::{AddressPool, Error, Exclusion, IpRange, IpSpace, IpamWarning, RequestedAddress};

@@ -30,9 +30,15 @@ fn request(pools: &[&Arc<AddressPool>]) -> AddressRequest {
 
 /// A view in which the pod of [`request`] has these addresses.
 fn view_with(addresses: &[[u8; 4]]) -> BlockView {
-    let entry = json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "n"});
-    let entry: AddressAllocation = serde_json::from_value(entry).unwrap();
-    let mut view = BlockView::new();
+    let entry = AddressAllocation {
+        pod: "ns/p".into(),
+        uid: "u".into(),
+        interface: "net1".into(),
+        container: "c".into(),
+        node: "n".into(),
+        ..AddressAllocation::default()
+    };
+    let mut view = BlockView::default();
     for address in addresses {
         let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), IpAddr::from(*address));
         let cached = view.get(&id).map(|(block, _)| block.into_owned());
@@ -75,12 +81,18 @@ fn only_the_reserved_address_of_the_same_replica_is_released_with_a_change_of_po
     let mut block = IpBlock::new(id, None);
     let entries = [(1, "ns/db-0", ""), (2, "ns/db-1", ""), (3, "ns/db-2", "c2"), (4, "ns/db-0", "c0")];
     for (offset, pod, container) in entries {
-        let entry = json!({
-            "pod": pod, "uid": "old", "sticky": true, "interface": "net1", "container": container, "node": "n",
-        });
-        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
+        let entry = AddressAllocation {
+            pod: pod.into(),
+            uid: "old".into(),
+            sticky: true,
+            interface: "net1".into(),
+            container: container.into(),
+            node: "n".into(),
+            ..AddressAllocation::default()
+        };
+        block.entries.insert(offset, entry);
     }
-    let mut view = BlockView::new();
+    let mut view = BlockView::default();
     view.observe(block, ResourceVersion("1".into()));
     let pod = PodRef { namespace: "ns".into(), name: "db-0".into(), uid: "new".into() };
     let request = AddressRequest { pod, sticky: true, ..request(&[&pool("10.0.1.0/24")]) };
@@ -103,7 +115,7 @@ fn faults_have_the_code_that_runtimes_and_users_act_on() {
         other.pod.uid = "another".into();
         assign(&view_with(&[[10, 0, 0, 1], [10, 0, 0, 2]]), other).unwrap_err()
     };
-    let missing = assign(&BlockView::new(), AddressRequest { container: String::new(), ..request(&[]) });
+    let missing = assign(&BlockView::default(), AddressRequest { container: String::new(), ..request(&[]) });
     let no_eligible = Error::NoEligiblePool {
         interface: text(),
         family: IpFamily::V4,

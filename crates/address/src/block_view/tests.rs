@@ -1,12 +1,23 @@
 use super::*;
 use crate::IpSpace;
-use serde_json::json;
+
+/// An address of pod ns/p on `node`.
+fn entry(node: &str) -> AddressAllocation {
+    AddressAllocation {
+        pod: "ns/p".into(),
+        uid: "u".into(),
+        interface: "net1".into(),
+        container: "c".into(),
+        node: node.into(),
+        ..AddressAllocation::default()
+    }
+}
 
 #[test]
 fn lagging_watch_does_not_overwrite_newer_block() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
     let block = |node: &str| IpBlock::new(id.clone(), Some(node.into()));
-    let mut view = BlockView::new();
+    let mut view = BlockView::default();
     let holder = |view: &BlockView| view.get(&id).and_then(|(block, _)| block.node.clone());
     view.observe(block("new"), ResourceVersion("10".into()));
     view.observe(block("old"), ResourceVersion("9".into()));
@@ -16,16 +27,15 @@ fn lagging_watch_does_not_overwrite_newer_block() {
     view.observe(block("odd"), ResourceVersion("not-a-number".into()));
     assert_eq!(holder(&view).as_deref(), Some("odd"));
     view.remove(&id);
-    assert!(view.is_empty());
+    assert_eq!(view.iter().count(), 0);
 }
 
 #[test]
 fn blocks_of_other_nodes_are_stored_compact() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
     let block = |node: &str| {
-        let entry = json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": node});
         let mut block = IpBlock::new(id.clone(), Some(node.to_owned()));
-        block.entries.insert(3, serde_json::from_value(entry).unwrap());
+        block.entries.insert(3, entry(node));
         block
     };
     let mut view = BlockView::for_node("own");
@@ -33,10 +43,8 @@ fn blocks_of_other_nodes_are_stored_compact() {
     assert_eq!((view.full_blocks().count(), view.is_compact(&id)), (0, true));
     let holder = |view: &BlockView| view.get(&id).map(|(block, _)| block.entries[&3].node.clone());
     assert_eq!(holder(&view).as_deref(), Some("other"));
-    assert_eq!(
-        view.summaries().flat_map(BlockSummary::assigned_addresses).collect::<Vec<_>>(),
-        [IpAddr::from([10, 0, 0, 3])]
-    );
+    let assigned: Vec<_> = view.summary(&id).unwrap().assigned_addresses().collect();
+    assert_eq!(assigned, [IpAddr::from([10, 0, 0, 3])]);
     // A listed block that has the version of the cached block must not replace the cached block.
     let mut list = BlockList::default();
     view.add_to_list(&mut list, block("ignored"), ResourceVersion("1".into()));
@@ -53,7 +61,7 @@ fn blocks_of_other_nodes_are_stored_compact() {
         view.replace_all(BlockList::default(), |_| false),
         "own allocations cannot disappear without a restore"
     );
-    assert!(view.is_empty());
+    assert_eq!(view.iter().count(), 0);
 }
 
 #[test]
@@ -70,10 +78,7 @@ fn block_of(first: u8, holder: Option<&str>, nodes: &[(u8, &str)], sticky: bool)
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, first].into());
     let mut block = IpBlock::new(id, holder.map(str::to_owned));
     for (offset, node) in nodes {
-        let entry = json!({
-            "pod": "ns/p", "uid": "u", "sticky": sticky, "interface": "net1", "container": "c", "node": node,
-        });
-        block.entries.insert(*offset, serde_json::from_value(entry).unwrap());
+        block.entries.insert(*offset, AddressAllocation { sticky, ..entry(node) });
     }
     block
 }
@@ -92,7 +97,7 @@ fn block_that_the_node_has_claimed_or_uses_is_stored_in_full() {
         view.observe(block, ResourceVersion("1".into()));
         assert_eq!(view.is_compact(&id), compact, "{id:?}");
     }
-    assert_eq!((view.full_blocks().count(), view.len(), view.is_empty()), (3, 4, false));
+    assert_eq!((view.full_blocks().count(), view.iter().count()), (3, 4));
 }
 
 #[test]
@@ -154,12 +159,8 @@ fn lost_address_stays_lost_while_its_node_still_restores() {
 
 #[test]
 fn last_128_released_addresses_are_remembered() {
-    let entry = |pod: u8| {
-        let uid = pod.to_string();
-        let entry = json!({"pod": "ns/p", "uid": uid, "interface": "net1", "container": "c", "node": "n"});
-        serde_json::from_value::<AddressAllocation>(entry).unwrap()
-    };
-    let (space, mut view) = (IpSpace::default_space(), BlockView::new());
+    let entry = |pod: u8| AddressAllocation { uid: pod.to_string(), ..entry("n") };
+    let (space, mut view) = (IpSpace::default_space(), BlockView::default());
     let bounds = [([10, 0, 0, 0].into(), [10, 0, 0, 255].into())];
     let pool =
         AddressPool::new("pool", space.clone(), "10.0.0.0/24".parse().unwrap(), bounds, &[], None).unwrap();
@@ -182,9 +183,7 @@ fn addresses_lost_by_a_restore_stay_unassignable_until_their_node_restores_them(
     let block = |nodes: &[(u8, &str)]| {
         let mut block = IpBlock::new(id.clone(), None);
         for (offset, node) in nodes {
-            let entry =
-                json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": node});
-            block.entries.insert(*offset, serde_json::from_value(entry).unwrap());
+            block.entries.insert(*offset, entry(node));
         }
         block
     };
@@ -211,10 +210,10 @@ fn addresses_lost_by_a_restore_stay_unassignable_until_their_node_restores_them(
 #[test]
 fn late_deletion_does_not_remove_a_newer_block() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-    let mut view = BlockView::new();
+    let mut view = BlockView::default();
     view.observe(IpBlock::new(id.clone(), None), ResourceVersion("12".into()));
     assert!(!view.remove_deleted(&id, &ResourceVersion("11".into())));
     assert!(view.get(&id).is_some(), "the block was created again after the deletion");
     assert!(view.remove_deleted(&id, &ResourceVersion("13".into())));
-    assert!(view.is_empty());
+    assert_eq!(view.iter().count(), 0);
 }

@@ -2,7 +2,6 @@ use super::*;
 use crate::block::{AddressAllocation, IpBlock};
 use crate::block_view::{BlockView, ResourceVersion};
 use crate::{IpRange, IpSpace};
-use serde_json::json;
 
 fn pool(range: &str) -> AddressPool {
     let range = IpRange::parse("range", range, None, None, &mut Vec::new()).unwrap();
@@ -11,13 +10,19 @@ fn pool(range: &str) -> AddressPool {
 }
 
 fn entry() -> AddressAllocation {
-    let entry = json!({"pod": "ns/p", "uid": "u", "interface": "net1", "container": "c", "node": "n"});
-    serde_json::from_value(entry).unwrap()
+    AddressAllocation {
+        pod: "ns/p".into(),
+        uid: "u".into(),
+        interface: "net1".into(),
+        container: "c".into(),
+        node: "n".into(),
+        ..AddressAllocation::default()
+    }
 }
 
 /// A view with the blocks 10.0.0.0, 10.0.0.16 and so on. Each has a holder and one assigned address.
 fn view(holders: &[&str]) -> BlockView {
-    let mut view = BlockView::new();
+    let mut view = BlockView::default();
     for (position, holder) in (0_u8..).zip(holders) {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 16 * position].into());
         let mut block = IpBlock::new(id, Some((*holder).to_owned()));
@@ -54,7 +59,7 @@ fn addresses(taken: Vec<(String, bool)>) -> Vec<String> {
 fn node_stops_claiming_when_the_pool_is_no_longer_ample() {
     // Four free blocks are just enough for one node. The first block offers one address only.
     let pool = pool("10.0.0.15-10.0.0.63/24");
-    let claims = |node_count| take(&pool, &BlockView::new(), 3, node_count, 0);
+    let claims = |node_count| take(&pool, &BlockView::default(), 3, node_count, 0);
     let expected = [("10.0.0.15", true), ("10.0.0.16", false), ("10.0.0.17", false)];
     assert_eq!(claims(1), expected.map(|(address, claimed)| (address.to_owned(), claimed)));
     assert!(claims(2).iter().all(|(_, claimed)| !claimed), "not enough for two nodes");
@@ -92,7 +97,7 @@ fn exhausted_pool_ends_the_search_after_any_conflict() {
 #[test]
 fn empty_block_without_holder_is_claimed() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-    let mut view = BlockView::new();
+    let mut view = BlockView::default();
     view.observe(IpBlock::new(id, None), ResourceVersion("1".into()));
     let taken = take(&pool("10.0.0.0/26"), &view, 1, 1, 0);
     assert_eq!(taken, [("10.0.0.1".to_owned(), true)]);

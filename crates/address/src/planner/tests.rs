@@ -73,7 +73,7 @@ fn pods(pool: &Arc<AddressPool>, names: std::ops::Range<usize>) -> Vec<AddressRe
 fn fresh_pool_starts_at_its_first_address() {
     let pool = pool("192.168.0.0/24");
     let plan = AddressPlanner { node: "a", node_count: 2, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+        .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
     let [BlockWrite::Create(block)] = &plan.writes[..] else { panic!("{plan:?}") };
     assert_eq!(block.object_name(), "default-192.168.0.0");
     assert_eq!((block.node.as_deref(), block.used(), block.free()), (Some("a"), 1, 15));
@@ -127,7 +127,7 @@ fn overlapping_pools_of_one_space_never_assign_the_same_address() {
     let mut store = InMemoryBlockStore::default();
     let both = [request(&narrow, "p", "net1"), request(&wide, "p", "net2")];
     assert_eq!(store.assign("a", 1, &both), ["10.0.0.1/24", "10.0.0.2/16"]);
-    assert_eq!(store.view.len(), 1);
+    assert_eq!(store.view.iter().count(), 1);
     let other = [request(&wide, "q", "net1")];
     assert_eq!(store.assign("a", 1, &other), ["10.0.0.3/16"]);
 }
@@ -235,7 +235,7 @@ fn address_outside_the_requested_pool_is_not_kept() {
 fn batch_fills_block_by_block_with_one_write_each() {
     let pool = pool("10.0.0.0/16");
     let plan = AddressPlanner { node: "a", node_count: 8, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &pods(&pool, 0..64));
+        .plan_assignments(&BlockView::default(), &pods(&pool, 0..64));
     // The first block contains the network address, so it has only 15 assignable addresses. The others have 16.
     let used: Vec<_> = plan.writes.iter().map(|write| write.block().used()).collect();
     assert_eq!(used, [15, 16, 16, 16, 1]);
@@ -251,9 +251,9 @@ fn blocks_are_claimed_only_while_four_are_free_per_node() {
     store.assign("a", 2, &pods(&pool, 0..254));
     // With two nodes, a block is claimed only while at least eight blocks are free, so nine of the sixteen
     // blocks must be claimed. The others are shared.
-    assert_eq!((holders(&store), store.view.len()), (9, 16));
+    assert_eq!((holders(&store), store.view.iter().count()), (9, 16));
     let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+        .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
     assert_eq!(crowd.writes[0].block().node, None);
 }
 
@@ -300,8 +300,8 @@ fn sandbox_gets_all_its_addresses_or_none() {
     let (roomy, tight) = (pool("10.1.0.0/24"), pool("10.2.0.1-10.2.0.1/24"));
     let pod = |name: &str| [request(&roomy, name, "net1"), request(&tight, name, "net2")];
     let batch: Vec<_> = pod("p").into_iter().chain(pod("q")).chain([request(&roomy, "r", "net1")]).collect();
-    let plan =
-        AddressPlanner { node: "a", node_count: 1, attempt: 0 }.plan_assignments(&BlockView::new(), &batch);
+    let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
+        .plan_assignments(&BlockView::default(), &batch);
     let answered: Vec<_> = plan.assignments.iter().map(|a| (a.request, a.address.to_string())).collect();
     let expected = [(0, "10.1.0.1/24".into()), (1, "10.2.0.1/24".into()), (4, "10.1.0.2/24".into())];
     assert_eq!(answered, expected);
@@ -334,7 +334,7 @@ fn request_without_pod_uid_or_container_id_is_refused() {
     };
     let without_container = AddressRequest { container: String::new(), ..request(&pool, "q", "net1") };
     let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
-        .plan_assignments(&BlockView::new(), &[without_uid, without_container]);
+        .plan_assignments(&BlockView::default(), &[without_uid, without_container]);
     let missing: Vec<_> = plan.refusals.iter().map(|r| r.error.to_string()).collect();
     assert_eq!(
         missing,
@@ -350,7 +350,7 @@ fn nodes_choose_different_blocks_after_conflicts() {
     let pool = pool("10.0.0.0/16");
     let first_choice = |node: &str, attempt| {
         let plan = AddressPlanner { node, node_count: 8, attempt }
-            .plan_assignments(&BlockView::new(), &pods(&pool, 0..1));
+            .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
         plan.assignments[0].address
     };
     let nodes: Vec<_> = (0..8).map(|i| format!("node-{i}")).collect();

@@ -76,15 +76,9 @@ pub(super) fn interface_preference(
     for (index, value) in list.iter().enumerate() {
         let options = JsonOptions::from_element(format!("[{index}]"), value)
             .map_err(|e| invalid(key, e.to_string()))?;
-        let read = || -> Result<_, Error> {
-            let preference = PoolPreference {
-                v4: pool_names(&options, "ipv4")?,
-                v6: pool_names(&options, "ipv6")?,
-                clean_gateway: options.flag("cleangateway")?.unwrap_or_default(),
-            };
-            Ok((options.text("interface")?, preference))
-        };
-        let (name, preference) = read().map_err(|e| invalid(key, e.to_string()))?;
+        let read =
+            read_preference(&options).and_then(|preference| Ok((options.text("interface")?, preference)));
+        let (name, preference) = read.map_err(|e| invalid(key, e.to_string()))?;
         if preference.is_empty() {
             return Err(invalid(key, format!("element [{index}] names no pool")));
         }
@@ -113,20 +107,22 @@ pub(super) fn interface_preference(
         .ok_or_else(|| invalid(key, format!("has no element for interface {interface}")))
 }
 
+/// Reads the pools of one element of the `ippools` annotation, or of the `ippool` annotation.
+fn read_preference(options: &JsonOptions<'_>) -> Result<PoolPreference, Error> {
+    Ok(PoolPreference {
+        v4: pool_names(options, "ipv4")?,
+        v6: pool_names(options, "ipv6")?,
+        clean_gateway: options.flag("cleangateway")?.unwrap_or_default(),
+    })
+}
+
 /// Reads the `ippool` annotation. Returns `None` if the pod does not have it.
 pub(super) fn pod_preference(annotations: &AnnotationMap) -> Result<Option<PoolPreference>, Error> {
     let key = IPPOOL_ANNOTATION;
     let Some(text) = annotations.get(key) else { return Ok(None) };
     let value = parse_json(key, text)?;
-    let read = || -> Result<_, Error> {
-        let options = JsonOptions::from_element(String::new(), &value)?;
-        Ok(PoolPreference {
-            v4: pool_names(&options, "ipv4")?,
-            v6: pool_names(&options, "ipv6")?,
-            clean_gateway: options.flag("cleangateway")?.unwrap_or_default(),
-        })
-    };
-    let preference = read().map_err(|e| invalid(key, e.to_string()))?;
+    let read = JsonOptions::from_element(String::new(), &value).and_then(|options| read_preference(&options));
+    let preference = read.map_err(|e| invalid(key, e.to_string()))?;
     if preference.is_empty() { Err(invalid(key, "names no pool")) } else { Ok(Some(preference)) }
 }
 

@@ -1,9 +1,8 @@
 //! Validated SpiderIPPools.
 
-use super::affinity::PoolAffinity;
+use super::affinity::{LabelMatcher, PoolAffinity};
 use super::ip_list::parse_ips;
-use super::label_matcher::LabelMatcher;
-use crate::family::IpFamily;
+use crate::ip_space::IpFamily;
 use crate::pool::AddressPool;
 use crate::range::IpamWarning;
 use crate::whereabouts::IpamRoute;

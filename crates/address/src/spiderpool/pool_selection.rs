@@ -7,7 +7,7 @@ use super::glob;
 use super::ip_pool::{IpPool, IpPoolState};
 use crate::Error;
 use crate::batch::AddressRequest;
-use crate::family::IpFamily;
+use crate::ip_space::IpFamily;
 use crate::range::IpamWarning;
 use crate::whereabouts::IpamRoute;
 use ferroband_model::PodRef;

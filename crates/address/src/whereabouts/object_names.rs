@@ -1,7 +1,7 @@
 //! Names of Whereabouts' IPPool and OverlappingRangeIPReservation objects.
 
 use crate::IpSpace;
-use crate::family::ip_to_number;
+use crate::ip_space::ip_to_number;
 use ipnet::IpNet;
 use std::net::IpAddr;
 

@@ -116,7 +116,7 @@ mod tests {
         let pod = PodRef { namespace: "ns".into(), name: "p".into(), uid: "u".into() };
         let requests = config(&json!({}), recorded).requests(&pod, false, "net1", "c");
         let planner = AddressPlanner { node: "n", node_count: 1, attempt: 0 };
-        let mut plan = planner.plan_assignments(&BlockView::new(), &requests);
+        let mut plan = planner.plan_assignments(&BlockView::default(), &requests);
         match plan.refusals.pop() {
             Some(refusal) => Err(refusal.error),
             None => Ok(plan.assignments[0].address.to_string()),

@@ -27,7 +27,7 @@ struct PoolCase {
 fn pool_case(ipam: Value, offered: &[(&str, &str, &str)]) -> PoolCase {
     let pools = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap().pools;
     let interval = |(space, low, high): &(&str, &str, &str)| {
-        (IpSpace::from_text(*space), low.parse().unwrap(), high.parse().unwrap())
+        (IpSpace::from_text(space), low.parse().unwrap(), high.parse().unwrap())
     };
     PoolCase { pools, offered: offered.iter().map(interval).collect() }
 }

@@ -169,16 +169,15 @@ impl Controller for WhereaboutsCleanup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     // Case: ipam W41
     #[test]
     fn a_record_is_removed_with_its_sandbox_and_never_because_of_another_pod() {
         let record = IpAllocation { id: "c".into(), podref: "ns/p".into(), ifname: None };
-        let entry = |pod: &str, container: &str| -> AddressAllocation {
-            let entry =
-                json!({"pod": pod, "uid": "u", "interface": "net1", "container": container, "node": "n"});
-            serde_json::from_value(entry).unwrap()
+        let entry = |pod: &str, container: &str| AddressAllocation {
+            pod: pod.into(),
+            container: container.into(),
+            ..AddressAllocation::default()
         };
         assert_eq!(record_state(Some(&entry("ns/p", "c")), &record, false), RecordState::Current);
         assert_eq!(record_state(Some(&entry("ns/p", "d")), &record, false), RecordState::Stale);

@@ -309,14 +309,20 @@ fn is_assigned(view: &BlockView, space: &IpSpace, address: IpAddr) -> bool {
 mod tests {
     use super::*;
     use ferroband_address::{IpBlock, ResourceVersion};
-    use serde_json::json;
 
     #[test]
     fn address_that_is_assigned_in_another_space_is_missing() {
         let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 5].into());
         let mut block = IpBlock::new(id, None);
-        let entry = json!({"pod": "a/b", "uid": "u", "interface": "net1", "container": "c", "node": "n2"});
-        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
+        let entry = AddressAllocation {
+            pod: "a/b".into(),
+            uid: "u".into(),
+            interface: "net1".into(),
+            container: "c".into(),
+            node: "n2".into(),
+            ..AddressAllocation::default()
+        };
+        block.entries.insert(offset, entry);
         let mut view = BlockView::for_node("n1");
         view.observe(block, ResourceVersion("1".into()));
         assert!(is_assigned(&view, &IpSpace::default_space(), [10, 0, 0, 5].into()));

@@ -1,9 +1,8 @@
 use super::retry_pending_releases;
 use crate::address::{AddressBlockCache, BlockStore, BlockStoreError, create_allocator};
-use ferroband_address::{IpBlock, IpBlockId, IpSpace, ResourceVersion};
+use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace, ResourceVersion};
 use ferroband_attach::{AttachmentId, PluginType, pending_release::PendingRelease};
 use ferroband_kernel::Root;
-use serde_json::json;
 use std::{
     fs,
     sync::{
@@ -54,9 +53,15 @@ async fn pending_releases_are_completed_and_their_files_removed() {
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.1".parse().unwrap());
     let mut block = IpBlock::new(id, None);
     for (offset, container) in [(1, "c1"), (2, "c2"), (3, "c3")] {
-        let entry =
-            json!({"pod": "a/b", "uid": "u", "interface": "net1", "container": container, "node": "n1"});
-        block.entries.insert(offset, serde_json::from_value(entry).unwrap());
+        let entry = AddressAllocation {
+            pod: "a/b".into(),
+            uid: "u".into(),
+            interface: "net1".into(),
+            container: container.to_string(),
+            node: "n1".into(),
+            ..AddressAllocation::default()
+        };
+        block.entries.insert(offset, entry);
     }
     let blocks = Arc::new(AddressBlockCache::default());
     blocks.add_listed(block, ResourceVersion("1".into()));

@@ -121,10 +121,15 @@ impl EvidenceFixture {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), FIRST.into());
         let mut block = IpBlock::new(id, None);
         for (offset, container, uid) in entries {
-            let entry = json!({
-                "pod": format!("default/{uid}"), "uid": uid, "interface": "net1", "container": container, "node": "n1",
-            });
-            block.entries.insert(*offset, serde_json::from_value::<AddressAllocation>(entry).unwrap());
+            let entry = AddressAllocation {
+                pod: format!("default/{uid}"),
+                uid: uid.to_string(),
+                interface: "net1".into(),
+                container: container.to_string(),
+                node: "n1".into(),
+                ..AddressAllocation::default()
+            };
+            block.entries.insert(*offset, entry);
         }
         let server = FakeBlockStore(Arc::new((Mutex::new(Some((block.clone(), 1))), AtomicBool::new(false))));
         let blocks = Arc::new(AddressBlockCache::for_node("n1"));
@@ -382,9 +387,15 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     // The watch reports that a pod of another node got the first address. This address must not be assigned
     // again after the restore below.
     let (mut block, _) = node.server.0.0.lock().unwrap().clone().unwrap();
-    let entry =
-        json!({"pod": "default/far", "uid": "far", "interface": "net1", "container": "far", "node": "n2"});
-    block.entries.insert(1, serde_json::from_value(entry).unwrap());
+    let entry = AddressAllocation {
+        pod: "default/far".into(),
+        uid: "far".into(),
+        interface: "net1".into(),
+        container: "far".into(),
+        node: "n2".into(),
+        ..AddressAllocation::default()
+    };
+    block.entries.insert(1, entry);
     node.blocks.apply_watched(block.clone(), ResourceVersion("7".into()));
 
     // etcd is restored from a backup that contains neither allocation. The allocation of the running pod must
