@@ -16,6 +16,11 @@ use serde_json::Value;
 /// Field manager of the objects that the daemon writes.
 pub const FIELD_MANAGER: &str = "ferroband-cluster";
 
+/// Reads the object `name` of `api` from the API server, not from a cache. Returns `None` if it does not exist.
+pub async fn get_object<K: ApiKind>(api: &Api<K>, name: &str) -> Result<Option<K>, Error> {
+    with_timeout(api.get_opt(name)).await.map_err(Error::api("get", describe(api, name)))
+}
+
 /// Applies `fields` to the object `name` of `api`.
 pub async fn apply_object<K: ApiKind>(api: &Api<K>, name: &str, fields: Value) -> Result<(), Error> {
     let applied = apply(api, FIELD_MANAGER, name, fields).await;
@@ -46,10 +51,18 @@ pub async fn delete_unchanged<K: ApiKind>(api: &Api<K>, object: &K) -> kube::Res
     with_timeout(api.delete(&object.name_any(), &params)).await.map(drop)
 }
 
-/// Whether a write failed because the object was changed or deleted concurrently. The controller's next pass uses its
-/// new state.
-pub fn is_outdated(error: &kube::Error) -> bool {
-    matches!(classify(error), ApiFailure::Conflict | ApiFailure::NotFound)
+/// Returns the result of a write, or `None` if the object was changed or deleted concurrently. The controller's next
+/// pass uses its new state. `action` is the verb of the call, and `object` the kind and name of its object.
+pub fn unless_outdated<T>(
+    result: kube::Result<T>,
+    action: &'static str,
+    object: impl Into<String>,
+) -> Result<Option<T>, Error> {
+    match result {
+        Ok(written) => Ok(Some(written)),
+        Err(e) if matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => Ok(None),
+        Err(e) => Err(Error::api(action, object)(e)),
+    }
 }
 
 fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {

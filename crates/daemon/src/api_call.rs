@@ -1,7 +1,26 @@
-//! Timeout of API calls, and classification of failed calls.
+//! Calls to the API server: the client, the timeout, classification of failed calls, and partial writes of objects.
 
-use std::{future::Future, io, time::Duration};
+use kube::{
+    Api, Client, Config, Resource,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{fmt::Debug, future::Future, io, time::Duration};
 use tokio::time::timeout;
+use tracing::info;
+
+/// A kind that is known at compile time.
+pub trait ApiKind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {}
+
+impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static> ApiKind for K {}
+
+/// Creates a client from the pod's service account or KUBECONFIG.
+pub async fn api_client() -> Result<Client, kube::Error> {
+    let config = Config::infer().await.map_err(kube::Error::InferConfig)?;
+    info!(server = %config.cluster_url, "using API server");
+    Client::try_from(config)
+}
 
 /// Time limit of one API call. The outcome of a call that exceeds it is unknown. The client's own timeout is
 /// several minutes, because it also applies to watches.
@@ -51,10 +70,43 @@ fn names_uid(status: &kube::core::Status) -> bool {
     causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
+/// Applies `fields`, for example `{"spec": …}`, to the object `name`. Server-side apply creates the object if it does not
+/// exist, removes fields that are no longer set, and takes over fields of other managers. Returns the whole object.
+pub async fn apply<K: ApiKind>(api: &Api<K>, manager: &str, name: &str, fields: Value) -> kube::Result<K> {
+    let (params, object) = (PatchParams::apply(manager).force(), complete::<K>(name, fields));
+    with_timeout(api.patch(name, &params, &Patch::Apply(&object))).await
+}
+
+/// Replaces the fields of the status that `manager` has set. Fails if the object does not exist.
+pub async fn apply_status<K: ApiKind>(
+    api: &Api<K>,
+    manager: &str,
+    name: &str,
+    status: &impl Serialize,
+) -> kube::Result<()> {
+    let (params, object) =
+        (PatchParams::apply(manager).force(), complete::<K>(name, json!({"status": status})));
+    with_timeout(api.patch_status(name, &params, &Patch::Apply(&object))).await.map(drop)
+}
+
+/// Merges `patch` into the object `name`; null removes a field. Fails if the object does not exist.
+pub async fn merge_patch<K: ApiKind>(api: &Api<K>, name: &str, patch: &Value) -> kube::Result<()> {
+    // The whole patch is applied; only the response is limited to the metadata.
+    with_timeout(api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
+}
+
+/// Adds type and name, which every applied object must contain.
+fn complete<K: ApiKind>(name: &str, mut fields: Value) -> Value {
+    fields["apiVersion"] = json!(K::api_version(&()));
+    fields["kind"] = json!(K::kind(&()));
+    fields["metadata"]["name"] = json!(name);
+    fields
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use k8s_openapi::api::core::v1::ConfigMap;
 
     #[test]
     fn failures_are_classified_by_status() {
@@ -77,5 +129,14 @@ mod tests {
     async fn call_without_response_times_out() {
         let endless = with_timeout(std::future::pending::<kube::Result<()>>()).await;
         assert_eq!(classify(&endless.unwrap_err()), ApiFailure::Unavailable);
+    }
+
+    #[test]
+    fn applied_object_has_type_and_name() {
+        let object = complete::<ConfigMap>("a", json!({"metadata": {"labels": {"x": "y"}}, "data": {}}));
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {},
+        });
+        assert_eq!(object, expected);
     }
 }

@@ -9,12 +9,9 @@
 //!  retry: pauses with jitter, and each failure logged once; loop_metrics: counters of controllers and watches
 //!  addresses: conversion of AddressBlock and pool objects
 //!  request_panic: a panic of a request fails the request, any other panic ends the process
-//!  tasks::TaskSet: tasks that run as long as the daemon; shutdown: SIGTERM and SIGINT
+//!  tasks::TaskSet: tasks that run as long as the daemon; shutdown_signal: SIGTERM and SIGINT
 //! ```
 
-mod api_kind;
-mod apply;
-mod client;
 mod condition;
 mod controller;
 mod error_chain;
@@ -23,25 +20,20 @@ mod loop_metrics;
 mod reflector;
 mod request_panic;
 mod retry;
-mod shutdown;
-mod watch;
 
 pub mod addresses;
 pub mod api_call;
 pub mod tasks;
 pub mod watch_cache;
 
-pub use api_kind::ApiKind;
-pub use apply::{apply, apply_status, merge_patch};
-pub use client::api_client;
+pub use api_call::{ApiKind, api_client, apply, apply_status, merge_patch};
 pub use condition::condition;
 pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};
 pub use error_chain::error_chain;
 pub use events::EventPublisher;
 pub use loop_metrics::render_loop_metrics;
-pub use reflector::{Reflectors, SharedCache, decoded, reflect};
+pub use reflector::{Reflectors, SharedCache, decoded, map_event, named, reflect, watch_forever};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
 pub use retry::Retry;
-pub use shutdown::shutdown_signal;
-pub use watch::{map_event, named, watch_forever};
+pub use tasks::shutdown_signal;
 pub use watch_cache::WatchCache;

@@ -1,8 +1,12 @@
-//! Long-running tasks of a daemon.
+//! Long-running tasks of a daemon, and the signals that end them.
 
 use crate::error_chain;
-use std::{error::Error, future::Future};
-use tokio::task::JoinSet;
+use futures::future::BoxFuture;
+use std::{error::Error, future::Future, io};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
@@ -74,6 +78,18 @@ impl<E: Error + From<TaskEnded> + Send + 'static> TaskSet<E> {
         self.stop.cancel();
         while self.set.join_next().await.is_some() {}
     }
+}
+
+/// Completes on SIGTERM or SIGINT.
+pub fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 #[cfg(test)]

@@ -87,6 +87,11 @@ impl<V> WatchCache<V> {
         self.state.read().0.iter().map(|(name, object)| (name.clone(), object.clone())).collect()
     }
 
+    /// Like [`Self::list`], without namespaces and names.
+    pub fn values(&self) -> Vec<Arc<V>> {
+        self.state.read().0.values().cloned().collect()
+    }
+
     /// Returns a receiver of the change counter, which is zero until all objects have been listed once.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

@@ -2,10 +2,14 @@
 
 use super::{
     caches::{AddressCaches, CachedBlock},
-    reclaim::{ReclaimEvidence, ReclaimOutcome, reclaim_block},
+    reclaim::{ConfirmedState, ReclaimOutcome, reclaim_block},
     statefulset::StatefulSetOrdinals,
 };
-use crate::{ControllerContext, Error, node_facts::NodeFencing, object_writes::is_outdated};
+use crate::{
+    ControllerContext, Error,
+    node_facts::NodeFencing,
+    object_writes::{get_object, unless_outdated},
+};
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{Controller, addresses::block_to_object, api_call::with_timeout};
 use k8s_openapi::api::{
@@ -19,7 +23,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     time::{Duration, Instant},
 };
 use tracing::info;
@@ -43,31 +47,6 @@ pub struct AddressGc {
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
-/// Nodes and StatefulSets that are lost according to the caches, each with its state in the API server.
-/// `None` means that the object does not exist.
-#[derive(Default)]
-struct ConfirmedState {
-    nodes: BTreeMap<String, Option<NodeFencing>>,
-    stateful_sets: BTreeMap<(String, String), Option<StatefulSetOrdinals>>,
-    /// Pods that exist although their StatefulSet does not have them, as `<namespace>/<name>`: the set was deleted
-    /// without its pods, or a pod is still terminating.
-    remaining_pods: BTreeSet<String>,
-}
-
-impl ReclaimEvidence for ConfirmedState {
-    fn node(&self, name: &str) -> Option<NodeFencing> {
-        // Only nodes that are lost according to the cache were read from the API server. All other nodes are
-        // not fenced.
-        self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
-    }
-
-    fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool {
-        let known = self.stateful_sets.get(&(namespace.to_owned(), set.to_owned()));
-        known.is_none_or(|set| set.is_some_and(|ordinals| ordinals.contains(ordinal)))
-            || self.remaining_pods.contains(&format!("{namespace}/{set}-{ordinal}"))
-    }
-}
-
 impl AddressGc {
     pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
         Self { context: context.clone(), caches, empty_since: Mutex::default() }
@@ -86,9 +65,8 @@ impl AddressGc {
                 continue;
             }
             let api: Api<Node> = Api::all(self.context.client.clone());
-            let found =
-                with_timeout(api.get_opt(name)).await.map_err(Error::api("get", format!("Node {name}")))?;
-            confirmed.nodes.insert(name.to_owned(), found.map(|node| NodeFencing::from_node(&node)));
+            let found = get_object(&api, name).await?.map(|node| NodeFencing::from_node(&node));
+            confirmed.nodes.insert(name.to_owned(), found);
         }
         for entry in entries().filter(|entry| entry.sticky) {
             let (namespace, pod) = entry.pod.split_once('/').unwrap_or(("", &entry.pod));
@@ -100,8 +78,7 @@ impl AddressGc {
             let key = (namespace.to_owned(), set.to_owned());
             if let Entry::Vacant(vacant) = confirmed.stateful_sets.entry(key) {
                 let api: Api<StatefulSet> = Api::namespaced(self.context.client.clone(), namespace);
-                let what = format!("StatefulSet {namespace}/{set}");
-                let found = with_timeout(api.get_opt(set)).await.map_err(Error::api("get", what))?;
+                let found = get_object(&api, set).await?;
                 vacant.insert(found.map(|set| StatefulSetOrdinals::from_set(&set)));
             }
             if !confirmed.expects_pod(namespace, set, ordinal) {
@@ -119,31 +96,28 @@ impl AddressGc {
         let Some(updated) = outcome.updated_block else { return Ok(()) };
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
         let (name, object) = (updated.object_name(), block_to_object(&updated, Some(&cached.version)));
-        match with_timeout(api.replace(&name, &PostParams::default(), &object)).await {
-            Ok(written) => {
-                let mut notes = Vec::new();
-                for (offset, entry, reason) in outcome.released {
-                    let address = updated.address(offset);
-                    let reason = reason.describe(&entry);
-                    info!(%address, pod = entry.pod, interface = entry.interface, reason, "address reclaimed");
-                    notes.push(format!("{address} of {} ({}): {reason}", entry.pod, entry.interface));
-                }
-                if notes.len() > MAX_EVENTS_PER_BLOCK {
-                    let more = notes.len() - MAX_EVENTS_PER_BLOCK;
-                    notes.truncate(MAX_EVENTS_PER_BLOCK);
-                    notes.push(format!(
-                        "{more} more addresses of AddressBlock {name} reclaimed; see the log of ferroband-cluster"
-                    ));
-                }
-                for note in notes {
-                    let events = &self.context.events;
-                    events.publish(&written, EventType::Normal, "IPAddressGarbageCollected", note).await;
-                }
-                Ok(())
-            }
-            Err(e) if is_outdated(&e) => Ok(()),
-            Err(e) => Err(Error::api("replace", format!("AddressBlock {name}"))(e)),
+        let written = with_timeout(api.replace(&name, &PostParams::default(), &object)).await;
+        let written = unless_outdated(written, "replace", format!("AddressBlock {name}"))?;
+        let Some(written) = written else { return Ok(()) };
+        let mut notes = Vec::new();
+        for (offset, entry, reason) in outcome.released {
+            let address = updated.address(offset);
+            let reason = reason.describe(&entry);
+            info!(%address, pod = entry.pod, interface = entry.interface, reason, "address reclaimed");
+            notes.push(format!("{address} of {} ({}): {reason}", entry.pod, entry.interface));
         }
+        if notes.len() > MAX_EVENTS_PER_BLOCK {
+            let more = notes.len() - MAX_EVENTS_PER_BLOCK;
+            notes.truncate(MAX_EVENTS_PER_BLOCK);
+            notes.push(format!(
+                "{more} more addresses of AddressBlock {name} reclaimed; see the log of ferroband-cluster"
+            ));
+        }
+        for note in notes {
+            let events = &self.context.events;
+            events.publish(&written, EventType::Normal, "IPAddressGarbageCollected", note).await;
+        }
+        Ok(())
     }
 
     /// Deletes AddressBlocks that have been empty for the grace period. Returns whether at least one block is
@@ -176,10 +150,9 @@ impl AddressGc {
                 uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),
             };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            match with_timeout(api.delete(&name, &parameters)).await {
-                Ok(_) => info!(block = name, "empty block deleted"),
-                Err(e) if is_outdated(&e) => {}
-                Err(e) => return Err(Error::api("delete", format!("AddressBlock {name}"))(e)),
+            let deleted = with_timeout(api.delete(&name, &parameters)).await;
+            if unless_outdated(deleted, "delete", format!("AddressBlock {name}"))?.is_some() {
+                info!(block = name, "empty block deleted");
             }
         }
         Ok(blocks.iter().any(|cached| cached.block.entries.is_empty()))
@@ -192,7 +165,7 @@ impl Controller for AddressGc {
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let blocks: Vec<CachedBlock> =
-            self.caches.blocks.list().into_iter().map(|(_, cached)| (*cached).clone()).collect();
+            self.caches.blocks.values().iter().map(|cached| (**cached).clone()).collect();
         let confirmed = self.confirm_with_api_server(&blocks).await?;
         for cached in &blocks {
             self.write_block(cached, reclaim_block(&cached.block, &confirmed)).await?;

@@ -9,12 +9,12 @@
 //! ```
 
 use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
-use crate::{ControllerContext, Error, node_facts::NodeFencing};
+use crate::{ControllerContext, Error, node_facts::NodeFencing, object_writes::unless_outdated};
 use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace};
 use ferroband_api::{annotation::NETWORK_STATUS, ferroband::AddressBlock, spiderpool::SpiderIPPool};
 use ferroband_daemon::{
     addresses::{SpiderpoolRecord, block_to_object, is_stateful},
-    api_call::{ApiFailure, classify, with_timeout},
+    api_call::with_timeout,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -141,12 +141,7 @@ impl LegacyImporter {
                 Some(_) => with_timeout(api.replace(&name, &PostParams::default(), &object)).await,
                 None => with_timeout(api.create(&PostParams::default(), &object)).await,
             };
-            match written {
-                Err(e) if !matches!(classify(&e), ApiFailure::Conflict | ApiFailure::NotFound) => {
-                    return Err(Error::api("write", format!("AddressBlock {name}"))(e));
-                }
-                _ => {}
-            }
+            unless_outdated(written, "write", format!("AddressBlock {name}"))?;
         }
         Ok(())
     }

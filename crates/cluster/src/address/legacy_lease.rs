@@ -1,8 +1,7 @@
 //! Detects from Spiderpool's Lease whether Spiderpool is still running. While it is running, Ferroband does
 //! not write Spiderpool's objects.
 
-use crate::Error;
-use ferroband_daemon::api_call::with_timeout;
+use crate::{Error, object_writes::get_object};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 
@@ -14,10 +13,7 @@ const NAMESPACES: [&str; 2] = ["kube-system", "spiderpool"];
 pub async fn is_held_anywhere(client: &Client, lease: &str) -> Result<bool, Error> {
     for namespace in NAMESPACES {
         let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-        let found = with_timeout(api.get_opt(lease))
-            .await
-            .map_err(Error::api("get", format!("Lease {namespace}/{lease}")))?;
-        if found.is_some_and(|lease| is_held(&lease)) {
+        if get_object(&api, lease).await?.is_some_and(|lease| is_held(&lease)) {
             return Ok(true);
         }
     }

@@ -1,16 +1,34 @@
 //! Decides which addresses of an AddressBlock are leaked. Does no I/O.
 
-use super::statefulset::split_pod_name;
+use super::statefulset::{StatefulSetOrdinals, split_pod_name};
 use crate::node_facts::NodeFencing;
 use ferroband_address::{AddressAllocation, IpBlock};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// State of nodes and StatefulSets. Where a cache may be outdated, the state was confirmed with the API
-/// server.
-pub trait ReclaimEvidence {
-    /// Whether a node is fenced; `None` if it does not exist.
-    fn node(&self, name: &str) -> Option<NodeFencing>;
+/// Nodes and StatefulSets that are lost according to the caches, each with its state in the API server.
+/// `None` means that the object does not exist.
+#[derive(Default)]
+pub struct ConfirmedState {
+    pub nodes: BTreeMap<String, Option<NodeFencing>>,
+    pub stateful_sets: BTreeMap<(String, String), Option<StatefulSetOrdinals>>,
+    /// Pods that exist although their StatefulSet does not have them, as `<namespace>/<name>`: the set was deleted
+    /// without its pods, or a pod is still terminating.
+    pub remaining_pods: BTreeSet<String>,
+}
+
+impl ConfirmedState {
+    /// Whether a node is fenced; `None` if it does not exist. Only nodes that are lost according to the cache were read
+    /// from the API server. All other nodes are not fenced.
+    fn node(&self, name: &str) -> Option<NodeFencing> {
+        self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
+    }
+
     /// Whether a StatefulSet has a pod with this ordinal, or a pod of that name still exists.
-    fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool;
+    pub fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool {
+        let known = self.stateful_sets.get(&(namespace.to_owned(), set.to_owned()));
+        known.is_none_or(|set| set.is_some_and(|ordinals| ordinals.contains(ordinal)))
+            || self.remaining_pods.contains(&format!("{namespace}/{set}-{ordinal}"))
+    }
 }
 
 /// Result of checking one AddressBlock for leaked addresses.
@@ -48,7 +66,7 @@ impl ReclaimReason {
 }
 
 /// Finds the leaked addresses of an AddressBlock, and removes or reserves them in the returned copy.
-pub fn reclaim_block(block: &IpBlock, evidence: &impl ReclaimEvidence) -> ReclaimOutcome {
+pub fn reclaim_block(block: &IpBlock, evidence: &ConfirmedState) -> ReclaimOutcome {
     let mut updated = block.clone();
     let mut released = Vec::new();
     let loss_of = |node: &str| match evidence.node(node) {
@@ -86,19 +104,15 @@ mod tests {
     use super::*;
     use ferroband_address::{IpBlockId, IpSpace};
 
-    struct FakeEvidence;
-
-    impl ReclaimEvidence for FakeEvidence {
-        fn node(&self, name: &str) -> Option<NodeFencing> {
-            match name {
-                "up" | "unreachable" => Some(NodeFencing::NotFenced),
-                "off" => Some(NodeFencing::OutOfService),
-                _ => None,
-            }
-        }
-
-        fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool {
-            (namespace, set) == ("ns", "db") && ordinal < 2
+    /// Node `off` is out of service, node `gone` is deleted, and StatefulSet ns/db has two pods.
+    fn evidence() -> ConfirmedState {
+        let set = serde_json::json!({"metadata": {"name": "db"}, "spec": {"replicas": 2, "selector": {}, "template": {}}});
+        let ordinals = StatefulSetOrdinals::from_set(&serde_json::from_value(set).unwrap());
+        let set = |namespace: &str, ordinals| ((namespace.to_owned(), "db".to_owned()), ordinals);
+        ConfirmedState {
+            nodes: [("off".to_owned(), Some(NodeFencing::OutOfService)), ("gone".to_owned(), None)].into(),
+            stateful_sets: [set("ns", Some(ordinals)), set("other", None)].into(),
+            remaining_pods: BTreeSet::new(),
         }
     }
 
@@ -126,12 +140,12 @@ mod tests {
     fn addresses_of_a_node_are_kept_until_it_is_fenced() {
         let not_fenced =
             block("unreachable", &[(1, "ns/a", "up", false, "c"), (2, "ns/b", "unreachable", false, "c")]);
-        assert_eq!(reclaim_block(&not_fenced, &FakeEvidence), ReclaimOutcome::default());
+        assert_eq!(reclaim_block(&not_fenced, &evidence()), ReclaimOutcome::default());
         let lost = block(
             "off",
             &[(1, "ns/a", "off", false, "c"), (2, "ns/b", "gone", false, "c"), (3, "ns/c", "up", false, "c")],
         );
-        let outcome = reclaim_block(&lost, &FakeEvidence);
+        let outcome = reclaim_block(&lost, &evidence());
         let reasons: Vec<_> =
             outcome.released.iter().map(|(offset, _, reasons)| (*offset, *reasons)).collect();
         assert_eq!(reasons, [(1, ReclaimReason::NodeOutOfService), (2, ReclaimReason::NodeDeleted)]);
@@ -152,7 +166,7 @@ mod tests {
                 (5, "other/db-0", "up", true, ""),
             ],
         );
-        let updated = reclaim_block(&block_of_set, &FakeEvidence).updated_block.unwrap();
+        let updated = reclaim_block(&block_of_set, &evidence()).updated_block.unwrap();
         assert_eq!(updated.entries.keys().copied().collect::<Vec<_>>(), [1, 3, 4]);
         assert!(updated.entries[&4].is_reserved(), "its node is off, and its pod is expected again");
         assert!(!updated.entries[&3].is_reserved(), "an address in use on a running node is never reclaimed");

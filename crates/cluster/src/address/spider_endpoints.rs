@@ -1,7 +1,7 @@
 //! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
 use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
-use crate::{ControllerContext, Error, object_writes::is_outdated};
+use crate::{ControllerContext, Error, object_writes::unless_outdated};
 use ferroband_address::{AddressAllocation, IpFamily};
 use ferroband_api::spiderpool::{
     EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
@@ -114,10 +114,7 @@ impl EndpointChange<'_> {
                 with_timeout(api.create(&PostParams::default(), &object)).await.map(drop)
             }
         };
-        match result {
-            Err(e) if !is_outdated(&e) => Err(Error::api("write", format!("SpiderEndpoint {pod}"))(e)),
-            _ => Ok(()),
-        }
+        unless_outdated(result, "write", format!("SpiderEndpoint {pod}")).map(drop)
     }
 }
 

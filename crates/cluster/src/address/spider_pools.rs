@@ -1,7 +1,7 @@
 //! Status of SpiderIPPools: allocations, counts and the Ready condition.
 
 use super::{caches::AddressCaches, legacy_import::LegacyImporter, legacy_lease, spider_endpoints};
-use crate::{ControllerContext, Error};
+use crate::{ControllerContext, Error, object_writes::unless_outdated};
 use ferroband_address::{
     AddressAllocation, IpFamily, IpSpace,
     spiderpool::{IpPool, PoolConflict, find_conflicts},
@@ -70,13 +70,10 @@ impl SpiderPoolController {
     ) -> Result<bool, Error> {
         let name = pool.name_any();
         let api: Api<SpiderIPPool> = Api::all(self.context.client.clone());
-        let ignore_conflict = |e: kube::Error, action| match classify(&e) {
-            ApiFailure::Conflict | ApiFailure::NotFound => Ok(()),
-            _ => Err(Error::api(action, format!("SpiderIPPool {name}"))(e)),
-        };
+        let what = format!("SpiderIPPool {name}");
         let metadata = metadata_patch(pool, parsed, used);
         if let Some(patch) = &metadata {
-            merge_patch(&api, &name, patch).await.or_else(|e| ignore_conflict(e, "patch"))?;
+            unless_outdated(merge_patch(&api, &name, patch).await, "patch", &what)?;
         }
         // A patch of the metadata changes the resource version, so the spec is patched in the next pass.
         if let (None, Some(patch)) = (metadata, ip_version_patch(pool, parsed)) {
@@ -85,11 +82,12 @@ impl SpiderPoolController {
                 Err(e) if classify(&e) == ApiFailure::Rejected => {
                     warn!(pool = name, error = error_chain(&e), "cannot set spec.ipVersion");
                 }
-                Err(e) => ignore_conflict(e, "patch")?,
-                Ok(_) => {}
+                result => {
+                    unless_outdated(result, "patch", &what)?;
+                }
             }
         }
-        if is_up_to_date(pool.status.as_ref(), &status) {
+        if pool.status.as_ref() == Some(&status) {
             return Ok(true);
         }
         if !self.may_write(&name) {
@@ -97,10 +95,9 @@ impl SpiderPoolController {
         }
         let patch = status_patch(&status);
         self.record_write(&name);
-        match with_timeout(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await {
-            Ok(_) => Ok(true),
-            Err(e) => ignore_conflict(e, "patch the status of").map(|()| true),
-        }
+        let patched =
+            with_timeout(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await;
+        unless_outdated(patched, "patch the status of", what).map(|_| true)
     }
 }
 
@@ -112,14 +109,14 @@ impl Controller for SpiderPoolController {
         if legacy_lease::is_held_anywhere(&self.context.client, legacy_lease::SPIDERPOOL_LEASE).await? {
             return Ok(Some(MIN_WRITE_INTERVAL));
         }
-        let blocks: Vec<_> = self.caches.blocks.list().into_iter().map(|(_, cached)| cached).collect();
+        let blocks = self.caches.blocks.values();
         let mut allocations: HashMap<&str, PoolAllocations<'_>> = HashMap::new();
         for cached in blocks.iter().filter(|cached| cached.block.space == IpSpace::default_space()) {
             for (offset, entry) in &cached.block.entries {
                 allocations.entry(&entry.pool).or_default().insert(cached.block.address(*offset), entry);
             }
         }
-        let mut pools: Vec<_> = self.caches.ip_pools.list().into_iter().map(|(_, pool)| pool).collect();
+        let mut pools = self.caches.ip_pools.values();
         // Oldest first: of two pools that overlap, the older one is accepted and the other one is not ready.
         pools.sort_by_key(|pool| (pool.creation_timestamp().map(|at| at.0), pool.name_any()));
         let mut accepted: Vec<IpPool> = Vec::new();
@@ -272,10 +269,6 @@ fn status_patch(status: &SpiderIPPoolStatus) -> Value {
         "totalIPCount": total_ip_count,
         "conditions": conditions,
     }})
-}
-
-fn is_up_to_date(current: Option<&SpiderIPPoolStatus>, desired: &SpiderIPPoolStatus) -> bool {
-    current == Some(desired)
 }
 
 #[cfg(test)]

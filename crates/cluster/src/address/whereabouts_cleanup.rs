@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    object_writes::{delete_object, delete_unchanged, is_outdated},
+    object_writes::{delete_object, delete_unchanged, get_object, unless_outdated},
 };
 use ferroband_address::{
     AddressAllocation, IpSpace,
@@ -67,11 +67,10 @@ impl WhereaboutsCleanup {
         } else {
             with_timeout(api.replace(&name, &PostParams::default(), &remaining)).await.map(drop)
         };
-        match written {
-            Ok(()) => info!(pool = name, records = offsets.len(), "stale Whereabouts records removed"),
-            Err(e) if is_outdated(&e) => return Ok(()),
-            Err(e) => return Err(Error::api("write", format!("IPPool {namespace}/{name}"))(e)),
+        if unless_outdated(written, "write", format!("IPPool {namespace}/{name}"))?.is_none() {
+            return Ok(());
         }
+        info!(pool = name, records = offsets.len(), "stale Whereabouts records removed");
         for (offset, allocation) in pool.spec.allocations.iter().filter(|(key, _)| offsets.contains(*key)) {
             let Some((space, address)) = self.recorded_address(pool, offset) else { continue };
             if let Some(reservation) = reservation_name(&space, address) {
@@ -83,8 +82,7 @@ impl WhereaboutsCleanup {
 
     async fn delete_reservation(&self, namespace: &str, name: &str, pod: &str) -> Result<(), Error> {
         let api: Api<OverlappingRangeIPReservation> = Api::namespaced(self.context.client.clone(), namespace);
-        let what = format!("OverlappingRangeIPReservation {namespace}/{name}");
-        let found = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what))?;
+        let found = get_object(&api, name).await?;
         if !found.is_some_and(|found| !is_managed(&found) && found.spec.podref == pod) {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 use super::caches::AddressCaches;
 use crate::{
     ControllerContext, Error,
-    object_writes::{FIELD_MANAGER, is_outdated},
+    object_writes::{FIELD_MANAGER, unless_outdated},
 };
 use ferroband_address::whereabouts::{allocation_key, reservation_name};
 use ferroband_api::whereabouts::{
@@ -106,43 +106,33 @@ impl WhereaboutsProjection {
         after: &mut ProjectedObjects,
     ) -> Result<(), Error> {
         let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let foreign = sync_objects(&pools, &before.pools, &after.pools, IPPool::new).await?;
+        let foreign = sync_objects(&pools, &before.pools, &after.pools, IPPool::new, false).await?;
         after.pools.retain(|name, _| !foreign.contains(name));
         let reservations: Api<OverlappingRangeIPReservation> =
             Api::namespaced(self.context.client.clone(), NAMESPACE);
         let new = OverlappingRangeIPReservation::new;
-        let foreign = sync_objects(&reservations, &before.reservations, &after.reservations, new).await?;
+        let foreign =
+            sync_objects(&reservations, &before.reservations, &after.reservations, new, true).await?;
         after.reservations.retain(|name, _| !foreign.contains(name));
         Ok(())
     }
 }
 
-/// One of Whereabouts' kinds: IPPool or OverlappingRangeIPReservation.
-trait ProjectedKind: ApiKind + serde::Serialize {
-    /// Whether objects of this kind always have the same fields. New objects are then written with one create call.
-    /// Other kinds always use server-side apply: fields set by a create call have another owner, so a later apply
-    /// could not remove them.
-    const HAS_FIXED_FIELDS: bool;
-}
-
-impl ProjectedKind for IPPool {
-    const HAS_FIXED_FIELDS: bool = false;
-}
-
-impl ProjectedKind for OverlappingRangeIPReservation {
-    const HAS_FIXED_FIELDS: bool = true;
-}
-
 /// Writes the objects that differ between `before` and `after`, with a pause after each. Returns the names of
 /// objects that Whereabouts itself created, which are not changed.
+///
+/// `has_fixed_fields` is true for a kind whose objects always have the same fields. New objects are then written with
+/// one create call. Other kinds always use server-side apply: fields set by a create call have another owner, so a later
+/// apply could not remove them.
 async fn sync_objects<K, S>(
     api: &Api<K>,
     before: &BTreeMap<String, S>,
     after: &BTreeMap<String, S>,
     new: fn(&str, S) -> K,
+    has_fixed_fields: bool,
 ) -> Result<BTreeSet<String>, Error>
 where
-    K: ProjectedKind,
+    K: ApiKind + serde::Serialize,
     S: Clone + PartialEq + serde::Serialize,
 {
     let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
@@ -154,15 +144,12 @@ where
         let result = match spec {
             None => with_timeout(api.delete(name, &DeleteParams::default())).await.map(|_| true),
             Some(spec) => {
-                apply_unless_foreign(api, name, new(name, spec.clone()), before.contains_key(name)).await
+                let (object, known) = (new(name, spec.clone()), before.contains_key(name));
+                apply_unless_foreign(api, name, object, known, has_fixed_fields).await
             }
         };
-        match result {
-            Err(e) if !is_outdated(&e) => {
-                return Err(Error::api("write", format!("{} {name}", K::kind(&())))(e));
-            }
-            Ok(false) => drop(foreign.insert(name.clone())),
-            _ => {}
+        if unless_outdated(result, "write", format!("{} {name}", K::kind(&())))? == Some(false) {
+            foreign.insert(name.clone());
         }
         sleep((begin.elapsed() * WRITE_PAUSE.0).clamp(WRITE_PAUSE.1, WRITE_PAUSE.2)).await;
     }
@@ -171,15 +158,16 @@ where
 
 /// Writes an object. Returns `false` and changes nothing if Whereabouts itself created it. Its addresses are safe,
 /// because nodes do not assign addresses that Whereabouts has recorded.
-async fn apply_unless_foreign<K: ProjectedKind>(
+async fn apply_unless_foreign<K: ApiKind + serde::Serialize>(
     api: &Api<K>,
     name: &str,
     mut object: K,
     known: bool,
+    has_fixed_fields: bool,
 ) -> kube::Result<bool> {
     let (label, by) = MANAGED_LABEL;
     object.meta_mut().labels = Some([(label.to_owned(), by.to_owned())].into());
-    if !known && K::HAS_FIXED_FIELDS {
+    if !known && has_fixed_fields {
         match with_timeout(api.create(&PostParams::default(), &object)).await {
             Ok(_) => return Ok(true),
             Err(e) if matches!(classify(&e), ApiFailure::Conflict) => {}

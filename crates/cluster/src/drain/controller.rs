@@ -8,6 +8,7 @@ use crate::{
     ControllerContext, Error,
     last_events::LastEvents,
     node_facts::NodeLabels,
+    object_writes::unless_outdated,
     policies::{DrainBudget, NodePools, PolicyCaches},
 };
 use ferroband_api::sriov::{CURRENT_STATE, DRAIN_COMPLETE, DRAINING, IDLE, SriovNetworkNodeState};
@@ -54,11 +55,9 @@ impl DrainController {
         let patch = json!({ "metadata": {
             "annotations": { CURRENT_STATE: current }, "resourceVersion": state.resource_version(),
         } });
-        match merge_patch(&api, &node, &patch).await {
-            Ok(_) => tracing::info!(node, current, "drain state changed"),
-            // The cached SriovNetworkNodeState is outdated. The controller's next pass uses the new version.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(e) => return Err(Error::api("annotate", format!("SriovNetworkNodeState {own}/{node}"))(e)),
+        let patched = merge_patch(&api, &node, &patch).await;
+        if unless_outdated(patched, "annotate", format!("SriovNetworkNodeState {own}/{node}"))?.is_some() {
+            tracing::info!(node, current, "drain state changed");
         }
         Ok(())
     }
@@ -166,7 +165,7 @@ impl Controller for DrainController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let states: Vec<_> = self.caches.states.list().into_iter().map(|(_, state)| state).collect();
+        let states = self.caches.states.values();
         let mut requesting = Vec::new();
         let mut busy = false;
         let nodes = self.caches.nodes.list();

@@ -1,7 +1,5 @@
 //! Reconciles SriovIBNetworks: writes their NetworkAttachmentDefinitions and their Ready condition.
 
-mod condition;
-
 use super::definition::{OWNER_REF, is_generated};
 use super::write::{WriteOutcome, delete_definition, write_definition};
 use super::{NetworkCaches, ib_definition};
@@ -9,10 +7,10 @@ use crate::{
     ControllerContext, Error,
     object_writes::{FIELD_MANAGER, apply_object_status},
 };
-use condition::{IbNetworkOutcome, ready_condition};
 use ferroband_api::{cncf::NetworkAttachmentDefinition, sriov::SriovIBNetwork};
-use ferroband_daemon::{Controller, api_call::with_timeout};
+use ferroband_daemon::{Controller, api_call::with_timeout, condition};
 use ferroband_model::{Fault, FaultCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -66,45 +64,56 @@ impl IbNetworkController {
             }
             return self.remove_finalizer(network).await;
         }
-        let outcome = self.reconcile_definition(network, &reference).await?;
-        if let IbNetworkOutcome::Ready { namespace: target } = &outcome
+        let (target, reason, message) = self.reconcile_definition(network, &reference).await?;
+        if let Some(target) = &target
             && network.annotations().get(LAST_NAMESPACE) != Some(target)
         {
             let patch = json!({"metadata": {"annotations": {LAST_NAMESPACE: target}}});
             self.patch(network, &patch).await?;
         }
         let current = network.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        if let Some(condition) = ready_condition(&outcome, current, network.metadata.generation) {
+        let ready = condition(current, "Ready", Some(target.is_some()), reason, message);
+        let ready = Condition { observed_generation: network.metadata.generation, ..ready };
+        if !current.contains(&ready) {
             let api: Api<SriovIBNetwork> = Api::namespaced(self.context.client.clone(), &namespace);
-            apply_object_status(&api, &name, &json!({"conditions": [condition]})).await?;
+            apply_object_status(&api, &name, &json!({"conditions": [ready]})).await?;
         }
         Ok(())
     }
 
     /// Writes the NetworkAttachmentDefinition of a network, and deletes those of the same network in other
-    /// namespaces.
+    /// namespaces. Returns the namespace of the definition if it exists and is up to date, and reason and message of the
+    /// network's condition Ready.
     async fn reconcile_definition(
         &self,
         network: &SriovIBNetwork,
         reference: &str,
-    ) -> Result<IbNetworkOutcome, Error> {
+    ) -> Result<(Option<String>, &'static str, String), Error> {
+        const INVALID: &str = "NetworkAttachmentDefinitionInvalid";
         let (namespace, name) = (network.namespace().unwrap_or_default(), network.name_any());
         let object = format!("SriovIBNetwork {namespace}/{name}");
-        let desired = super::desired_ib_network(network, &self.context.settings);
-        let desired = match desired {
+        let desired = match super::desired_ib_network(network, &self.context.settings) {
             Ok(desired) => desired,
-            Err(error) => return Ok(IbNetworkOutcome::Invalid(error.fault(&object).to_string())),
+            Err(error) => return Ok((None, INVALID, error.fault(&object).to_string())),
         };
         let definition = &desired.definition;
         for stale in self.definitions_outside(network, reference, Some(&definition.namespace)) {
             delete_definition(&self.context.client, &stale).await?;
         }
         if self.caches.namespace_groups.get("", &definition.namespace).is_none() {
-            return Ok(IbNetworkOutcome::NamespaceMissing(definition.namespace.clone()));
+            let message = format!(
+                "namespace {} does not exist; create it, and the NetworkAttachmentDefinition is created as well",
+                definition.namespace
+            );
+            return Ok((None, "NamespaceNotFound", message));
         }
         let existing = self.caches.definitions.get(&definition.namespace, &definition.name);
         match write_definition(&self.context.client, definition, existing.as_deref()).await? {
-            WriteOutcome::UpToDate => Ok(IbNetworkOutcome::Ready { namespace: definition.namespace.clone() }),
+            WriteOutcome::UpToDate => {
+                let namespace = definition.namespace.clone();
+                let message = format!("the NetworkAttachmentDefinition exists in namespace {namespace}");
+                Ok((Some(namespace), "NetworkReady", message))
+            }
             WriteOutcome::Foreign(owner) => {
                 let fault = Fault::new(
                     FaultCode::NameTaken,
@@ -115,7 +124,7 @@ impl IbNetworkController {
                     ),
                     "delete that NetworkAttachmentDefinition, or rename this network",
                 );
-                Ok(IbNetworkOutcome::Invalid(fault.to_string()))
+                Ok((None, INVALID, fault.to_string()))
             }
         }
     }

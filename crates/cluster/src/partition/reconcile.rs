@@ -22,7 +22,7 @@ use ferroband_partition::{
 };
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope, runtime::events::EventType};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl PartitionController {
 
     fn select_backend(&self) -> BackendSelection {
         let backend = BackendSelection::read(&self.caches);
-        let mut last_pass = self.last_pass();
+        let mut last_pass = self.last_pass.lock();
         if last_pass.backend.as_ref() != Some(&backend) {
             match backend.create_manager(&self.context, &self.caches) {
                 Ok(manager) => {
@@ -149,16 +149,12 @@ impl PartitionController {
 
     async fn patch_node_status(&self, node: &str, status: &NodePartitionsStatus) -> Result<(), Error> {
         apply_object_status(&self.api::<NodePartitions>(), node, status).await?;
-        self.last_pass().records.set_status(node, status);
+        self.last_pass.lock().records.set_status(node, status);
         Ok(())
     }
 
     fn api<K: Resource<DynamicType = (), Scope = ClusterResourceScope>>(&self) -> Api<K> {
         Api::all(self.context.client.clone())
-    }
-
-    fn last_pass(&self) -> MutexGuard<'_, LastPass> {
-        self.last_pass.lock()
     }
 
     async fn update_node_statuses(
@@ -213,7 +209,7 @@ impl PartitionController {
     ) -> Result<(), Error> {
         let vfs_in_use = objects.iter().any(|object| !object.spec.functions.is_empty());
         let (before, problem) = {
-            let last_pass = self.last_pass();
+            let last_pass = self.last_pass.lock();
             (last_pass.fabric.clone(), last_pass.problem.clone())
         };
         let manager = self.managers.borrow().name();
@@ -235,7 +231,7 @@ impl PartitionController {
         let api: Api<Fabric> = self.api();
         apply_object(&api, "default", json!({"spec": {}})).await?;
         apply_object_status(&api, "default", &status).await?;
-        self.last_pass().fabric = Some(status);
+        self.last_pass.lock().fabric = Some(status);
         Ok(())
     }
 
@@ -256,7 +252,8 @@ impl PartitionController {
     /// Publishes events about members that are not admitted, on the Partition and on the pod. Returns whether there may
     /// be more: events of many pods are spread over several passes, so that they do not delay memberships.
     async fn publish_events(&self, partitions: &[Arc<Partition>], desired: &DesiredMemberships) -> bool {
-        let news = partition_status::take_news(desired, &mut self.last_pass().published, MAX_EVENTS_PER_PASS);
+        let news =
+            partition_status::take_news(desired, &mut self.last_pass.lock().published, MAX_EVENTS_PER_PASS);
         for entry in &news {
             let text = partition_status::event_text(entry);
             let of_key = |partition: &&Arc<Partition>| partition.spec.pkey.parse() == Ok(entry.key);
@@ -280,14 +277,11 @@ impl Controller for PartitionController {
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let backend = self.select_backend();
-        let objects: Vec<Arc<NodePartitions>> =
-            self.caches.node_partitions.list().into_iter().map(|(_, object)| object).collect();
-        let partitions: Vec<Arc<Partition>> =
-            self.caches.partitions.list().into_iter().map(|(_, object)| object).collect();
+        let (objects, partitions) = (self.caches.node_partitions.values(), self.caches.partitions.values());
         let nodes: BTreeMap<String, NodeFacts> =
             self.caches.nodes.list().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
         let records = {
-            let mut last_pass = self.last_pass();
+            let mut last_pass = self.last_pass.lock();
             last_pass.records.retain_nodes(&objects);
             PartitionRecords::read(&objects, &last_pass.records)
         };

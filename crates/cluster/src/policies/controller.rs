@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    object_writes::{apply_object, apply_object_status, delete_unchanged, is_outdated},
+    object_writes::{apply_object, apply_object_status, delete_unchanged, unless_outdated},
 };
 use ferroband_api::sriov::{
     ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
@@ -138,10 +138,10 @@ impl PolicyController {
                 NodeStateAction::Unmark => {
                     mark(None).await.map_err(Error::api("remove the annotation of", about))?;
                 }
-                NodeStateAction::Delete => match delete_unchanged(&self.node_state_api(), &state).await {
-                    Err(e) if !is_outdated(&e) => return Err(Error::api("delete", about)(e)),
-                    _ => {}
-                },
+                NodeStateAction::Delete => {
+                    let deleted = delete_unchanged(&self.node_state_api(), &state).await;
+                    unless_outdated(deleted, "delete", about)?;
+                }
             }
         }
         Ok(())
@@ -155,7 +155,7 @@ impl Controller for PolicyController {
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let own = self.context.settings.namespace.clone();
         let system_namespaces = self.context.settings.system_namespaces();
-        let policies = self.caches.policies.list().into_iter().map(|(_, policy)| policy).collect();
+        let policies = self.caches.policies.values();
         let nodes = self.caches.policy_nodes(&own);
         let (pools, invalid) = self.caches.node_pools(&system_namespaces);
         let decision =

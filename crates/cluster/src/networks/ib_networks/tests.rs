@@ -36,10 +36,14 @@ impl IbNetworkFixture {
     }
 
     fn put_network(&self, metadata: serde_json::Value) {
+        self.put_network_with_conditions(metadata, &json!([]));
+    }
+
+    fn put_network_with_conditions(&self, metadata: serde_json::Value, conditions: &serde_json::Value) {
         let mut object = json!({
             "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovIBNetwork",
             "metadata": {"name": "ib", "namespace": "ferroband-system", "uid": "n1"},
-            "spec": {"resourceName": "r", "networkNamespace": "team"},
+            "spec": {"resourceName": "r", "networkNamespace": "team"}, "status": {"conditions": conditions},
         });
         object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
         let path = "/apis/sriovnetwork.openshift.io/v1/namespaces/ferroband-system/sriovibnetworks/ib";
@@ -109,4 +113,34 @@ async fn a_definition_of_the_operator_is_deleted_with_its_network() {
     assert_eq!(fixture.deletions().await, [""; 0]);
     let patch = fixture.api.last_body("PATCH", &path("team", "ib"));
     assert_eq!(patch["metadata"]["annotations"]["ferroband.io/generated"], "team/ib", "{patch}");
+}
+
+#[tokio::test]
+async fn the_condition_is_written_on_change_and_keeps_its_time_while_the_status_is_the_same() {
+    let fixture = IbNetworkFixture::new();
+    let status = "/apis/sriovnetwork.openshift.io/v1/namespaces/ferroband-system/sriovibnetworks/ib/status";
+    let writes = || fixture.api.list_calls().iter().filter(|call| call.ends_with(status)).count();
+    let written = || fixture.api.last_body("PATCH", status)["status"]["conditions"][0].clone();
+    let team = || (String::new(), "team".to_owned());
+    fixture.controller.caches.namespace_groups.apply(Event::Delete((team(), None)));
+    fixture.put_network(json!({}));
+    fixture.controller.reconcile().await.unwrap();
+    let mut first = written();
+    assert_eq!(
+        (first["status"].as_str(), first["reason"].as_str()),
+        (Some("False"), Some("NamespaceNotFound"))
+    );
+    first["lastTransitionTime"] = json!("1970-01-01T00:00:00Z");
+    fixture.put_network_with_conditions(json!({}), &json!([first]));
+    fixture.controller.reconcile().await.unwrap();
+    assert_eq!(writes(), 1, "the condition is current");
+    first["reason"] = json!("NetworkAttachmentDefinitionInvalid");
+    fixture.put_network_with_conditions(json!({}), &json!([first]));
+    fixture.controller.reconcile().await.unwrap();
+    assert_eq!((writes(), &written()["lastTransitionTime"]), (2, &first["lastTransitionTime"]));
+    fixture.controller.caches.namespace_groups.apply(Event::Apply((team(), Some(None))));
+    fixture.controller.reconcile().await.unwrap();
+    let ready = written();
+    assert_eq!((writes(), ready["status"].as_str()), (3, Some("True")));
+    assert_ne!(ready["lastTransitionTime"], first["lastTransitionTime"]);
 }
