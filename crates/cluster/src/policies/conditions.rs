@@ -1,5 +1,6 @@
 //! Builds and compares the conditions of SriovNetworkNodePolicies and SriovNetworkPoolConfigs.
 
+use ferroband_daemon::condition;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -10,19 +11,11 @@ const MAX_MESSAGE_BYTES: usize = 1024;
 pub fn new_condition(kind: &str, status: bool, reason: &str, message: impl Into<String>) -> Condition {
     let mut message = message.into();
     if message.len() > MAX_MESSAGE_BYTES {
-        let end =
-            (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
-        message.truncate(end);
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.push('…');
     }
-    Condition {
-        type_: kind.to_owned(),
-        status: if status { "True" } else { "False" }.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        last_transition_time: Time(Timestamp::UNIX_EPOCH),
-        observed_generation: None,
-    }
+    let new = condition(&[], kind, Some(status), reason, message);
+    Condition { last_transition_time: Time(Timestamp::UNIX_EPOCH), ..new }
 }
 
 /// Returns the conditions to write, or `None` if `current` already matches `desired`. The transition time of a
