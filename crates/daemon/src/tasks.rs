@@ -1,7 +1,6 @@
 //! Long-running tasks of a daemon, and the signals that end them.
 
 use crate::error_chain;
-use futures::future::BoxFuture;
 use std::{error::Error, future::Future, io};
 use tokio::{
     signal::unix::{SignalKind, signal},
