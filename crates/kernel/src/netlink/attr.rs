@@ -1,10 +1,14 @@
-//! Construction and decoding of netlink messages.
+//! Construction and decoding of netlink messages, and the errors of requests.
 //!
 //! Replies contain many driver-specific attributes. A decoder that interprets all of them fails at the first
 //! unknown one; this one reads only what is needed and skips the rest.
 
-use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
+use super::NetlinkFamily;
+use crate::Error;
+use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable};
+use nix::errno::Errno;
 use std::convert::Infallible;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A message without interpretation: its type and the payload after the netlink header.
@@ -47,6 +51,11 @@ impl RawMessage {
     pub(crate) fn attributes(&self, head: usize) -> impl Iterator<Item = (u16, &[u8])> {
         iter(self.payload.get(head..).unwrap_or_default())
     }
+
+    /// Value of the first attribute of type `kind` after a fixed header of `head` bytes.
+    pub(crate) fn attribute(&self, head: usize, kind: u16) -> Option<&[u8]> {
+        find(self.payload.get(head..)?, kind)
+    }
 }
 
 /// Type (without flags) and value of each attribute in `bytes`. The iteration ends at the first truncated
@@ -60,6 +69,11 @@ pub(crate) fn iter(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
+}
+
+/// Value of the first attribute of type `kind` in `bytes`.
+pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    iter(bytes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
 /// Decodes a string up to its terminating zero.
@@ -162,6 +176,63 @@ impl MessageBuilder {
     /// Returns the message with the netlink message type `kind`.
     pub(crate) fn build(self, kind: u16) -> RawMessage {
         RawMessage { kind, payload: self.bytes }
+    }
+}
+
+/// Why a request failed. The caller adds the interface or device with one of the `for_` methods.
+#[derive(Debug)]
+pub(crate) enum NetlinkError {
+    /// The kernel returned an error, possibly with an explanation.
+    Kernel(Errno, Option<String>),
+    Io(NetlinkFamily, io::Error),
+    Decode(DecodeError),
+}
+
+impl NetlinkError {
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Kernel(errno, _) => Some(*errno),
+            Self::Io(..) | Self::Decode(_) => None,
+        }
+    }
+
+    /// Converts the error of a request that sets the interface name `name`. If the name is taken, the kernel
+    /// returns EEXIST without an explanation; for other conflicts it adds one.
+    pub(crate) fn for_name(self, doing: impl Into<String>, interface: &str, name: &str) -> Error {
+        match self {
+            Self::Kernel(Errno::EEXIST, None) => Error::NameTaken { interface: name.to_owned() },
+            other => other.for_interface(doing, interface),
+        }
+    }
+
+    pub(crate) fn for_interface(self, doing: impl Into<String>, interface: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::InterfaceRequest { doing: doing.into(), interface: interface.into(), errno, message }
+            }
+            other => other.without_reply(interface),
+        }
+    }
+
+    /// Converts the error of a request about a PCI function, a virtual function or an RDMA device.
+    pub(crate) fn for_device(self, doing: impl Into<String>, device: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::DeviceRequest { doing: doing.into(), device: device.into(), errno, message }
+            }
+            other => other.without_reply(device),
+        }
+    }
+
+    /// Converts an I/O or decoding error. The callers have already handled errors that the kernel returned.
+    fn without_reply(self, about: impl Into<String>) -> Error {
+        match self {
+            Self::Kernel(errno, message) => {
+                Error::DeviceRequest { doing: "query".to_owned(), device: about.into(), errno, message }
+            }
+            Self::Io(family, source) => family.socket_error("use", source),
+            Self::Decode(source) => Error::Undecodable { interface: about.into(), source },
+        }
     }
 }
 

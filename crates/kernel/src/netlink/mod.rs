@@ -6,14 +6,12 @@
 //! ```
 
 pub(crate) mod attr;
-mod error;
 mod listener;
 mod socket;
 
-pub(crate) use attr::{MessageBuilder, RawMessage};
-pub(crate) use error::{NetlinkError, NetlinkFamily};
+pub(crate) use attr::{MessageBuilder, NetlinkError, RawMessage};
 pub(crate) use listener::{Listener, ListenerRead};
-pub(crate) use socket::NetlinkSocket;
+pub(crate) use socket::{NetlinkFamily, NetlinkSocket};
 
 #[cfg(test)]
 pub(crate) use socket::serialize;

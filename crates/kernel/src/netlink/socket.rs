@@ -1,13 +1,13 @@
-//! Netlink requests and replies.
+//! Netlink families, requests and replies.
 
-use super::attr::{self, RawMessage};
-use super::error::{NetlinkError, NetlinkFamily};
+use super::attr::{self, NetlinkError, RawMessage};
 use crate::Error;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
     NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::SocketAddr;
+use netlink_sys::protocols::{NETLINK_KOBJECT_UEVENT, NETLINK_NETFILTER, NETLINK_RDMA, NETLINK_ROUTE};
 use nix::errno::Errno;
 use nix::libc::{MSG_PEEK, MSG_TRUNC};
 use std::io;
@@ -20,6 +20,42 @@ const MAX_DUMP_ATTEMPTS: usize = 16;
 /// NETLINK_CAP_ACK omits the rest of the request.
 const NLMSGHDR_LEN: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetlinkFamily {
+    Route,
+    Rdma,
+    Netfilter,
+    Uevent,
+}
+
+impl NetlinkFamily {
+    pub(crate) fn protocol(self) -> isize {
+        match self {
+            Self::Route => NETLINK_ROUTE,
+            Self::Rdma => NETLINK_RDMA,
+            Self::Netfilter => NETLINK_NETFILTER,
+            Self::Uevent => NETLINK_KOBJECT_UEVENT,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Rdma => "RDMA",
+            Self::Netfilter => "netfilter",
+            Self::Uevent => "uevent",
+        }
+    }
+
+    pub(crate) fn socket_error(self, doing: &'static str, source: io::Error) -> Error {
+        let unknown = source.raw_os_error() == Some(Errno::EPROTONOSUPPORT as i32);
+        match self {
+            Self::Rdma if unknown => Error::NoRdma,
+            _ => Error::Socket { doing, family: self.name(), source },
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct NetlinkSocket {
@@ -194,8 +230,7 @@ fn classify_reply(message: NetlinkMessage<RawMessage>) -> Result<NetlinkReply, N
 }
 
 fn kernel_error(code: i32, tlvs: &[u8]) -> NetlinkError {
-    let words =
-        attr::iter(tlvs).find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG).map(|(_, value)| attr::text(value));
+    let words = attr::find(tlvs, NLMSGERR_ATTR_MSG).map(attr::text);
     NetlinkError::Kernel(Errno::from_raw(code.saturating_neg()), words)
 }
 

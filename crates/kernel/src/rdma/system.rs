@@ -55,7 +55,7 @@ pub(super) fn mode_request(mode: NetnsMode) -> MessageBuilder {
 }
 
 pub(super) fn decode(message: &RawMessage) -> Option<NetnsMode> {
-    let (_, value) = message.attributes(0).find(|(kind, _)| *kind == a::SYS_NETNS_MODE)?;
+    let value = message.attribute(0, a::SYS_NETNS_MODE)?;
     NetnsMode::ALL.into_iter().find(|mode| value.first() == Some(&mode.number()))
 }
 

@@ -71,8 +71,7 @@ pub(super) fn decode(reply: &RawMessage, index: u32) -> Option<IpNet> {
     if attr::u32(&head[4..])? != index {
         return None;
     }
-    let find =
-        |attribute| reply.attributes(HEAD).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
+    let find = |attribute| reply.attribute(HEAD, attribute);
     // IFA_LOCAL is the interface's own address; IPv6 sends only IFA_ADDRESS unless there is a peer.
     let address = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS)).and_then(attr::ip)?;
     IpNet::new(address, head[1]).ok()

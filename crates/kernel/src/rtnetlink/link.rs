@@ -134,10 +134,9 @@ impl Link {
     }
 
     fn decode_info(&mut self, info: &[u8]) {
-        let find = |attribute| attr::iter(info).find(|(kind, _)| *kind == attribute).map(|(_, value)| value);
-        self.kind = find(IFLA_INFO_KIND).map(attr::text);
+        self.kind = attr::find(info, IFLA_INFO_KIND).map(attr::text);
         if self.kind.as_deref() == Some("ipoib") {
-            self.ipoib = find(IFLA_INFO_DATA).and_then(IpoibInfo::decode);
+            self.ipoib = attr::find(info, IFLA_INFO_DATA).and_then(IpoibInfo::decode);
         }
     }
 }

@@ -28,8 +28,6 @@ mod rule;
 #[cfg(test)]
 mod tests;
 mod vf;
-#[cfg(test)]
-mod vf_tests;
 
 pub use create::{LinkKind, NewLink, Vxlan};
 pub use events::LinkEventSocket;

@@ -110,8 +110,8 @@ fn next_hops(bytes: &[u8]) -> impl Iterator<Item = (u32, Option<IpAddr>)> {
         let length = usize::from(attr::u16(rest)?);
         let hop = rest.get(..length).filter(|_| length >= RTNEXTHOP_LEN)?;
         let interface = attr::u32(&hop[4..])?;
-        let gateway = attr::iter(&hop[RTNEXTHOP_LEN..]).find(|(kind, _)| *kind == RTA_GATEWAY);
+        let gateway = attr::find(&hop[RTNEXTHOP_LEN..], RTA_GATEWAY);
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((interface, gateway.and_then(|(_, value)| attr::ip(value))))
+        Some((interface, gateway.and_then(attr::ip)))
     })
 }

@@ -90,14 +90,14 @@ impl RouteSocket {
 }
 
 /// Builds an RTM_SETLINK message for one virtual function: IFLA_VFINFO_LIST { IFLA_VF_INFO { `info` } }.
-pub(super) fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
+fn set_vf_message(index: u32, info: MessageBuilder) -> RawMessage {
     let list = MessageBuilder::default().with_nest(IFLA_VF_INFO, &info);
     link_request(index, None).with_nest(IFLA_VFINFO_LIST, &list).build(RTM_SETLINK)
 }
 
 /// Builds the attribute with struct ifla_vf_guid: VF index (4 bytes), padding (4 bytes), GUID as an integer
 /// in native byte order (8 bytes).
-pub(super) fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
+fn guid_attribute(vf: u32, kind: GuidKind, guid: Guid) -> MessageBuilder {
     let value = [vf.to_ne_bytes().as_slice(), &[0; 4], &guid.value().to_ne_bytes()].concat();
     let kind = match kind {
         GuidKind::Node => IFLA_VF_IB_NODE_GUID,
@@ -151,3 +151,6 @@ fn decode_vf(info: &[u8]) -> Option<VfInfo> {
     }
     Some(vf)
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,5 +23,3 @@ pub mod pci;
 #[cfg(test)]
 mod tests;
 pub mod topology;
-#[cfg(test)]
-mod topology_tests;

@@ -85,3 +85,6 @@ impl PciLocation {
         Distance { proximity, hops: below.iter().sum() }
     }
 }
+
+#[cfg(test)]
+mod tests;

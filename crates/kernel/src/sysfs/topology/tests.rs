@@ -1,7 +1,7 @@
 //! Tests of topology, counters and drivers, on trees with the kernel's sysfs layout.
 
-use super::topology::{Distance, Proximity};
-use super::{counters, driver, gpu, infiniband, net, pci, topology};
+use super::{Distance, Proximity};
+use crate::sysfs::{counters, driver, gpu, infiniband, net, pci, topology};
 use crate::{Errno, Root};
 use ferroband_model::{FaultCode, PciAddress};
 use std::fs;

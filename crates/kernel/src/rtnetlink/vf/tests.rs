@@ -1,9 +1,6 @@
 //! Tests of virtual function messages against linux/if_link.h.
 
-use super::VfLinkState;
-use super::vf::{GuidKind, VfInfo, decode, guid_attribute, set_vf_message};
-use crate::netlink::{RawMessage, attr};
-use ferroband_model::Guid;
+use super::*;
 
 const GUID: Guid = Guid::new(0x0200_0000_0000_0101);
 
