@@ -5,7 +5,7 @@
 //! instruction: every change is recorded in the [`journal`] before it is made, and DEL needs only the journal.
 //!
 //! ```text
-//! runtime ── variables, stdin ─▶ protocol ─▶ commands ─┬─ add ── apply ─┬─ ipoib, vf ── interface_addresses   in-process
+//! runtime ── variables, stdin ─▶ protocol ─▶ commands ─┬─ add ── apply ─┬─ ipoib, vf ── addresses             in-process
 //!         ◀─ result or error ──                        │                ├─ rdma, coordinator
 //!                                                      │                └─ delegate             foreign binaries
 //!                                                      ├─ del ── undo ──── the same, in reverse

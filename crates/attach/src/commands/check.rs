@@ -8,10 +8,10 @@ use crate::protocol::{
 };
 use crate::state::Lock;
 use crate::state::journal::{Journal, JournalEntry};
-use crate::steps::apply::ipam_stdin;
+use crate::steps::apply::addresses::{self, ipam_stdin};
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::{self, ObservedVf};
-use crate::steps::{coordinator, interface_addresses, ipoib, rdma};
+use crate::steps::{coordinator, ipoib, rdma};
 use ferroband_config::{IbSriovConfig, IpoibConfig};
 use ferroband_kernel::rtnetlink::{RouteEntry, RouteSpec};
 use ferroband_kernel::{Netns, RouteSocket};
@@ -125,7 +125,7 @@ fn check_interface(
     }
     let present = pod_netlink.all_routes()?;
     for route in &result.routes {
-        let expected = interface_addresses::route_spec(result, route)?;
+        let expected = addresses::route_spec(result, route)?;
         let table = expected.table.unwrap_or(RouteSpec::MAIN_TABLE);
         // Compare only the destination of default routes, as upstream does.
         let same = |entry: &RouteEntry| {

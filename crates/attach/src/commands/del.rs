@@ -48,16 +48,7 @@ pub(crate) fn undo_journal(
     lock: Lock,
 ) -> Result<Vec<Error>, Error> {
     let sandbox = SandboxState::from_journal(context.root, call, &journal)?;
-    let teardown = AttachmentTeardown {
-        context,
-        lock: &lock,
-        netns: sandbox.netns.as_ref(),
-        cni_netns: &sandbox.cni_netns,
-        path,
-        call,
-        daemon: RefCell::default(),
-    };
-    let errors = teardown.run(&mut journal);
+    let errors = undo_steps(context, &mut journal, &sandbox, call, path, &lock);
     Ok(finish_cleanup(context, journal, lock, None, errors))
 }
 
@@ -86,9 +77,9 @@ pub(crate) fn clear_previous(
             again(context)
         }
         Err(error) if error.is_damaged_state() => {
-            let salvaged = Journal::salvage(context.root, id);
+            let mut salvaged = Journal::salvage(context.root, id);
             let sandbox = SandboxState::from_journal(context.root, None, &salvaged)?;
-            Error::combine(undo_salvaged(context, salvaged, &sandbox, None, &call.path, &lock))?;
+            Error::combine(undo_steps(context, &mut salvaged, &sandbox, None, &call.path, &lock))?;
             delete_leftover_links(id, Some(netns), |_| false)?;
             Journal::remove(context.root, id)?;
             Ok(lock)
@@ -97,11 +88,11 @@ pub(crate) fn clear_previous(
     }
 }
 
-/// Undo the readable part of a damaged journal. The file stays: if an error is returned, the caller must keep it for a
-/// retry.
-pub(crate) fn undo_salvaged(
+/// Undo the steps of a journal, or of the readable part of a damaged one. The file stays: if an error is returned, the
+/// caller must keep it for a retry.
+pub(crate) fn undo_steps(
     context: &CniContext<'_>,
-    mut salvaged: Journal,
+    journal: &mut Journal,
     sandbox: &SandboxState,
     call: Option<&Invocation>,
     path: &str,
@@ -116,7 +107,7 @@ pub(crate) fn undo_salvaged(
         call,
         daemon: RefCell::default(),
     };
-    teardown.run(&mut salvaged)
+    teardown.run(journal)
 }
 
 /// Delete what the call itself identifies, because the journal is missing or damaged. `salvaged` is the readable part
@@ -133,8 +124,8 @@ fn without_journal(
     let damaged = salvaged.is_some();
     let knows_networks = salvaged.as_ref().is_some_and(|salvaged| !salvaged.entries.is_empty());
     let mut errors = Vec::new();
-    if let Some(salvaged) = salvaged {
-        errors.extend(undo_salvaged(context, salvaged, &sandbox, Some(call), &call.path, &lock));
+    if let Some(mut salvaged) = salvaged {
+        errors.extend(undo_steps(context, &mut salvaged, &sandbox, Some(call), &call.path, &lock));
     }
     let env = PluginEnv {
         container: &call.container,

@@ -32,9 +32,7 @@ pub(crate) fn gc(context: &CniContext<'_>, plugin_type: PluginType, call: &Invoc
     let mut errors = Vec::new();
     let mut networks = GcNetworks::default();
     for JournalFile { stem, journal } in Journal::list(context.root)? {
-        let same_plugin =
-            |id: &AttachmentId| id.plugin_type() == (!plugin_type.is_meta()).then_some(plugin_type);
-        let Some(id) = AttachmentId::from_stem(&stem).filter(same_plugin) else { continue };
+        let Some(id) = id_of_plugin(&stem, plugin_type) else { continue };
         match journal {
             Ok(journal) if journal.network != network => {}
             Ok(journal) => {
@@ -68,6 +66,12 @@ pub(crate) fn gc(context: &CniContext<'_>, plugin_type: PluginType, call: &Invoc
     }
     errors.extend(forward(plugin_type, call, networks));
     Error::combine(errors)
+}
+
+/// The attachment with the file stem `stem`, if it belongs to this plugin.
+fn id_of_plugin(stem: &str, plugin_type: PluginType) -> Option<AttachmentId> {
+    let expected = (!plugin_type.is_meta()).then_some(plugin_type);
+    AttachmentId::from_stem(stem).filter(|id| id.plugin_type() == expected)
 }
 
 /// Delete the sandboxes of upstream Multus that are not in the list of valid attachments.
@@ -117,9 +121,8 @@ fn collect_functions(
     plugin_type: PluginType,
     valid: &[(String, String)],
 ) -> Vec<Error> {
-    let same_plugin = |id: &AttachmentId| id.plugin_type() == (!plugin_type.is_meta()).then_some(plugin_type);
     VfTeardown::run_matching(context, None, |owner| {
-        let Some(id) = AttachmentId::from_stem(&owner.stem).filter(same_plugin) else { return false };
+        let Some(id) = id_of_plugin(&owner.stem, plugin_type) else { return false };
         let known = matches!(Journal::load(context.root, &id), Ok(Some(_)) | Err(_));
         !known && !valid.iter().any(|(container, _)| *container == owner.container)
     })
@@ -141,11 +144,11 @@ fn collect_damaged(
     context: &CniContext<'_>,
     call: &Invocation,
     id: &AttachmentId,
-    salvaged: Journal,
+    mut salvaged: Journal,
 ) -> Vec<Error> {
     let collected = Lock::acquire(context.root, id, context.timeouts.best_effort).and_then(|lock| {
         let sandbox = SandboxState::from_journal(context.root, None, &salvaged)?;
-        Error::combine(del::undo_salvaged(context, salvaged, &sandbox, None, &call.path, &lock))?;
+        Error::combine(del::undo_steps(context, &mut salvaged, &sandbox, None, &call.path, &lock))?;
         del::delete_leftover_links(id, None, |_| false)?;
         Error::combine(VfTeardown::run_matching(context, None, |owner| owner.stem == id.file_stem()))?;
         PendingRelease::new(id, None).send_or_queue(context, None)?;

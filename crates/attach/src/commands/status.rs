@@ -6,6 +6,7 @@ use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::Attachment;
 use crate::protocol::{CniCommand, CniContext, CniVersion, Error, Invocation, PluginType};
 use crate::steps::delegate::{self, PluginEnv};
+use crate::steps::rdma;
 use ferroband_config::{ConfigFields, CoordinatorConfig, IbSriovConfig, IpoibConfig, PluginConfig};
 use ferroband_kernel::NetnsMode;
 use std::time::Duration;
@@ -30,11 +31,7 @@ pub(crate) fn status(
         }
         PluginType::Whereabouts | PluginType::Spiderpool => check_daemon(context),
         PluginType::Coordinator => Ok(CoordinatorConfig::parse(fields).map(drop)?),
-        PluginType::Rdma => match context.require_hardware()?.rdma_netns_mode() {
-            Ok(NetnsMode::Exclusive) => Ok(()),
-            Ok(NetnsMode::Shared) => Err(not_ready(Error::SharedRdma)),
-            Err(error) => Err(not_ready(error.into())),
-        },
+        PluginType::Rdma => rdma::require_exclusive_mode(context).map_err(not_ready),
         PluginType::Ipoib | PluginType::IbSriov => {
             let usable = match plugin_type {
                 PluginType::Ipoib => check_parent(context, fields),

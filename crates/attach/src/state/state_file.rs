@@ -1,31 +1,25 @@
 //! Small JSON files that are written atomically, and the locks of their owners.
 
 use crate::protocol::{AttachmentId, Error};
-use ferroband_kernel::Root;
+use ferroband_kernel::{Error as KernelError, Root, files};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Write `value` to `path`: temporary file, fsync, rename, fsync of the directory. Only root may read it.
+/// Write `value` to `path` atomically. Only root may read it.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), doing: "write", source };
     let text = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
     make_parent(path)?;
-    let temporary = temporary_path(path);
-    let put = || -> io::Result<()> {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        sync_parent(path)
-    };
-    put().map_err(failed)
+    files::write_atomically(path, &mut text.as_slice(), 0o600).map_err(|error| match error {
+        KernelError::File { source, .. } => failed(source),
+        other => other.into(),
+    })
 }
 
 /// Read the file at `path`, if it exists.
@@ -44,7 +38,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error>
 /// Remove the file at `path` and the temporary file of a killed writer. Missing files are not an error.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     let mut removed = false;
-    for path in [&temporary_path(path), path] {
+    for path in [&files::temporary_path(path), path] {
         match fs::remove_file(path) {
             Ok(()) => removed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -85,13 +79,6 @@ pub(crate) fn make_parent(path: &Path) -> Result<(), Error> {
 
 fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
-}
-
-fn temporary_path(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".tmp");
-    path.with_file_name(name)
 }
 
 /// Delay between attempts to take a lock.

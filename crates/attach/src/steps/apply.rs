@@ -16,9 +16,7 @@ use ferroband_config::{CoordinatorConfig, IbSriovConfig, IpoibConfig};
 use ferroband_kernel::{Netns, RouteSocket};
 use std::cell::RefCell;
 
-mod addresses;
-
-pub(crate) use addresses::ipam_stdin;
+pub(crate) mod addresses;
 
 /// An ADD in progress: its call, journal, sandbox and connection to the daemon.
 pub(crate) struct AddOperation<'a> {

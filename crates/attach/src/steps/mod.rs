@@ -5,7 +5,6 @@ pub(crate) mod coordinator;
 pub(crate) mod default_route;
 pub mod delegate;
 pub mod device_op;
-pub(crate) mod interface_addresses;
 pub(crate) mod ipoib;
 pub(crate) mod rdma;
 pub(crate) mod undo;

@@ -8,7 +8,7 @@ use crate::ipc::node_client::NodeClient;
 use crate::protocol::{CniContext, CniResult, Error};
 use crate::state::Lock;
 use crate::state::journal::MovedRdmaDevice;
-use crate::steps::interface_addresses;
+use crate::steps::apply::addresses;
 use crate::steps::vf::{self, ObservedVf};
 use ferroband_kernel::sysfs::infiniband;
 use ferroband_kernel::{Error as KernelError, Hardware, Netns, NetnsMode, RdmaDeviceInfo, RouteSocket};
@@ -70,14 +70,14 @@ impl RdmaMove {
         let hardware = context.require_hardware()?;
         let lock = lock_device(context, &self.parent)?;
         let old = match self.function {
-            Some(function) => vf::find_in_sandbox(hardware, function, netns)?,
+            Some(function) => vf::find_interface(hardware, function, Some(netns))?,
             None => None,
         };
         DeviceOp::MoveToPod { device: self.device }.delegate(context, daemon, Some(netns), &lock)?;
         if let (Some(function), Some(old)) = (self.function, old) {
             vf::reinstall_interface(context, hardware, function, netns, pod_netlink, &old)?;
             if old.name == ifname {
-                interface_addresses::configure(context, netns, pod_netlink, &[(ifname, previous)])?;
+                addresses::configure(context, netns, pod_netlink, &[(ifname, previous)])?;
             }
         }
         lock.release_and_remove();

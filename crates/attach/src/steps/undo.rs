@@ -8,7 +8,7 @@ use crate::state::journal::{Journal, JournalEntry, StepState};
 use crate::state::pending_release::PendingRelease;
 use crate::state::pending_status::PendingStatus;
 use crate::state::{Lock, device_info};
-use crate::steps::apply::ipam_stdin;
+use crate::steps::apply::addresses::ipam_stdin;
 use crate::steps::delegate::{self, PluginEnv};
 use crate::steps::vf::VfTeardown;
 use crate::steps::{coordinator, ipoib, rdma};

@@ -23,7 +23,7 @@ fn remove_also_deletes_the_temporary_file_and_is_idempotent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c1.json");
     write(&path, &json!(1)).unwrap();
-    fs::write(temporary_path(&path), "half").unwrap();
+    fs::write(files::temporary_path(&path), "half").unwrap();
     assert_eq!(list(folder.path()).unwrap(), std::slice::from_ref(&path));
     remove(&path).unwrap();
     remove(&path).unwrap();
@@ -47,7 +47,7 @@ fn a_failed_write_keeps_the_old_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c1.json");
     write(&path, &json!("old")).unwrap();
-    fs::create_dir(temporary_path(&path)).unwrap();
+    fs::create_dir(files::temporary_path(&path)).unwrap();
     assert!(write(&path, &json!("new")).is_err());
     assert_eq!(read::<Value>(&path).unwrap(), Some(json!("old")));
 }

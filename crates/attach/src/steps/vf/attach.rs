@@ -55,7 +55,7 @@ impl VfSetup<'_> {
         if function.driver.is_none() || lease.guid.is_some_and(wrong) {
             let operation = DeviceOp::Rebind { function: vf.device };
             operation.delegate(self.context, self.daemon.as_deref_mut(), None, &lock)?;
-            self.wait_for_interface(hardware, vf, None)?;
+            self.wait_for_interface(hardware, vf)?;
         }
         if is_isolated(hardware, vf)? {
             let device = ObservedVf::get(hardware, vf.device)?.rdma_device()?.name.clone();
@@ -98,7 +98,7 @@ impl VfSetup<'_> {
             vfio_bound,
         };
         if !vfio_bound && function.driver.is_some() {
-            let link = self.wait_for_interface(hardware, vf, None)?;
+            let link = self.wait_for_interface(hardware, vf)?;
             saved = SavedVfState {
                 name: link.name,
                 altnames: link.altnames,
@@ -158,13 +158,8 @@ impl VfSetup<'_> {
         Ok(link)
     }
 
-    fn wait_for_interface(
-        &self,
-        hardware: &dyn Hardware,
-        vf: &IbSriovConfig,
-        netns: Option<&Netns>,
-    ) -> Result<Link, Error> {
-        match interface::wait_for_interface(self.context, hardware, vf.device, netns)? {
+    fn wait_for_interface(&self, hardware: &dyn Hardware, vf: &IbSriovConfig) -> Result<Link, Error> {
+        match interface::wait_for_interface(self.context, hardware, vf.device, None)? {
             Some(InterfaceLocation::Host(link) | InterfaceLocation::Sandbox(link)) => Ok(link),
             None => Err(Error::NoNetdev { function: vf.device }),
         }

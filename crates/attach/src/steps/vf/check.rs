@@ -39,7 +39,7 @@ pub(crate) fn check_attached(
     {
         return Err(changed("its RDMA device is not in the sandbox"));
     }
-    match interface::find_in_sandbox(hardware, vf.device, netns)? {
+    match interface::find_interface(hardware, vf.device, Some(netns))? {
         Some(link) if link.name == ifname => Ok(()),
         Some(_) => Err(changed("its interface has another name")),
         None => Err(changed("its interface is not in the sandbox")),

@@ -18,22 +18,13 @@ pub(super) fn transit_name(function: PciAddress) -> String {
     format!("vfdev{:04x}{bus:02x}{device:02x}{:x}", function.domain(), function.function())
 }
 
-/// The function's interface in the host namespace; the one with the lowest index if there are several.
-pub(super) fn find_in_host(hardware: &dyn Hardware, function: PciAddress) -> Result<Option<Link>, Error> {
-    Ok(lowest_index(hardware.interfaces(function, None)?))
-}
-
-/// Like [`find_in_host`], in the sandbox.
-pub(crate) fn find_in_sandbox(
+/// The function's interface in `netns`, or in the host namespace; the one with the lowest index if there are several.
+pub(crate) fn find_interface(
     hardware: &dyn Hardware,
     function: PciAddress,
-    netns: &Netns,
+    netns: Option<&Netns>,
 ) -> Result<Option<Link>, Error> {
-    Ok(lowest_index(hardware.interfaces(function, Some(netns))?))
-}
-
-fn lowest_index(links: Vec<Link>) -> Option<Link> {
-    links.into_iter().min_by_key(|link| link.index)
+    Ok(hardware.interfaces(function, netns)?.into_iter().min_by_key(|link| link.index))
 }
 
 /// The namespace where an interface was found, and the interface.
@@ -53,11 +44,11 @@ pub(super) fn wait_for_interface(
 ) -> Result<Option<InterfaceLocation>, Error> {
     let end = Instant::now() + context.timeouts.device_ready;
     loop {
-        if let Some(link) = find_in_host(hardware, function)? {
+        if let Some(link) = find_interface(hardware, function, None)? {
             return Ok(Some(InterfaceLocation::Host(link)));
         }
-        if let Some(netns) = netns
-            && let Some(link) = find_in_sandbox(hardware, function, netns)?
+        if netns.is_some()
+            && let Some(link) = find_interface(hardware, function, netns)?
         {
             return Ok(Some(InterfaceLocation::Sandbox(link)));
         }
@@ -212,7 +203,7 @@ fn free_name(
     name: &str,
 ) -> Result<bool, Error> {
     for lease in VfLease::list(context.root)?.iter().filter(|lease| lease.saved.name != name) {
-        if let Some(link) = find_in_host(hardware, lease.function)?.filter(|link| link.name == name) {
+        if let Some(link) = find_interface(hardware, lease.function, None)?.filter(|link| link.name == name) {
             // A call that works on this interface may have renamed it already. It finds the interface by its
             // function, so the rename does not disturb it.
             let renamed = route

@@ -26,7 +26,7 @@ mod restore;
 pub(crate) use attach::{AttachedVf, VfSetup};
 pub(crate) use check::check_attached;
 pub(crate) use function::ObservedVf;
-pub(crate) use interface::{find_in_sandbox, reinstall_interface};
+pub(crate) use interface::{find_interface, reinstall_interface};
 pub(crate) use lease::{SavedVfState, VfLease, VfOwner, lock_function};
 pub(crate) use preflight::preflight;
 pub(crate) use restore::VfTeardown;

@@ -62,7 +62,7 @@ pub(super) fn check_usable(
         return Err(Error::NotInfiniBand { function: device });
     }
     if vf.guid.is_none() && function.driver.is_some() {
-        let interface = super::interface::find_in_host(hardware, device)?;
+        let interface = super::interface::find_interface(hardware, device, None)?;
         let own = function
             .active_guids()
             .1

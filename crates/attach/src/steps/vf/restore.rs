@@ -103,7 +103,7 @@ impl VfTeardown<'_> {
         lease: &VfLease,
         netns: &Netns,
     ) -> Result<(), Error> {
-        match interface::find_in_sandbox(hardware, lease.function, netns)? {
+        match interface::find_interface(hardware, lease.function, Some(netns))? {
             Some(link) => {
                 interface::move_to_host(self.context, lease.function, &link, netns, &lease.saved.name)
             }
