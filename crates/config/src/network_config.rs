@@ -1,6 +1,6 @@
 //! Parsing of a network's CNI configuration.
 
-use crate::{ConfigError, ConfigFields, plugin_name};
+use crate::{CniVersion, ConfigError, ConfigFields, plugin_name};
 use ferroband_model::{
     ConfigObject, Fault, FaultCode,
     config_object::{get_key, remove_key, set_key},
@@ -63,14 +63,16 @@ pub struct NetworkConfig {
     pub whole: Map<String, Value>,
 }
 
-/// The newest supported CNI version, for selection from `cniVersions`.
-const NEWEST_CNI_VERSION: [u32; 3] = [1, 1, 0];
-
 impl NetworkConfig {
     /// Parses a configuration. `network` identifies it in error messages; `name` is used if it has none.
     pub fn parse(network: &str, text: &str, name: &str) -> Result<Self, NetworkConfigError> {
-        let ConfigObject(mut whole) = serde_json::from_str(text)
+        let whole = serde_json::from_str(text)
             .map_err(|source| NetworkConfigError::InvalidJson { network: network.into(), source })?;
+        Self::from_object(network, whole, name)
+    }
+
+    fn from_object(network: &str, whole: ConfigObject, name: &str) -> Result<Self, NetworkConfigError> {
+        let ConfigObject(mut whole) = whole;
         let wrong = |field: &str, problem| NetworkConfigError::Field {
             network: network.into(),
             field: field.into(),
@@ -119,7 +121,7 @@ impl NetworkConfig {
     }
 
     /// Parses a network of a CNI configuration file. As in libcni, further plugins may be in `<folder>/<network
-    /// name>/*.conf`, one per file. `more` reads them.
+    /// name>/*.conf`, one per file. `more` reads them. All objects are the content of a [`ConfigObject`].
     pub fn from_file(
         mut whole: Map<String, Value>,
         more: impl FnOnce(&str) -> Result<Vec<Value>, String>,
@@ -138,8 +140,7 @@ impl NetworkConfig {
             }
             set_key(&mut whole, "plugins", plugins);
         }
-        let text = Value::Object(whole).to_string();
-        Self::parse(&name, &text, &name).map_err(|e| e.fault().cause)
+        Self::from_object(&name, ConfigObject(whole), &name).map_err(|e| e.fault().cause)
     }
 
     /// Parses a network that another program has already validated, such as the default network. A missing name or
@@ -174,20 +175,9 @@ fn select_version(whole: &Map<String, Value>) -> Option<String> {
         Some(value) => Some(value.as_str()?).filter(|version| !version.is_empty()),
     };
     let listed = get_key(whole, "cniVersions").and_then(Value::as_array).into_iter().flatten();
-    let best = listed
-        .filter_map(Value::as_str)
-        .chain(single)
-        .filter_map(|version| Some((parse_version(version)?, version)))
-        .filter(|(order, _)| *order <= NEWEST_CNI_VERSION)
-        .max();
+    let best = listed.filter_map(Value::as_str).chain(single).filter_map(CniVersion::from_name).max();
     // Keep an unsupported single version, so that the caller's error can name it.
-    Some(best.map(|(_, version)| version).or(single).unwrap_or("0.1.0").to_owned())
-}
-
-fn parse_version(version: &str) -> Option<[u32; 3]> {
-    let mut parts = version.split('.').map(str::parse::<u32>);
-    let numbers = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
-    parts.next().is_none().then_some(numbers)
+    Some(best.map(CniVersion::as_str).or(single).unwrap_or("0.1.0").to_owned())
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ fn highest_supported_version_is_selected() {
         "1.0.0"
     );
     assert_eq!(version(json!({"type": "x", "cniVersions": ["0.3.1", "1.1.0"]})), "1.1.0");
+    assert_eq!(
+        version(json!({"type": "x", "cniVersions": ["0.5.0", "0.4.0"]})),
+        "0.4.0",
+        "0.5.0 never existed"
+    );
     assert_eq!(version(json!({"type": "x", "cniVersion": "9.0.0"})), "9.0.0");
     assert_eq!(version(json!({"type": "x", "cniVersion": ""})), "0.1.0");
 }
