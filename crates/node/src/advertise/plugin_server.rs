@@ -12,7 +12,7 @@ use super::{
         RegisterRequest, device_plugin_server::DevicePluginServer, registration_client::RegistrationClient,
     },
 };
-use crate::{Error, dir_watch::WatchedDir, error::error_chain};
+use crate::{Error, dir_watch::WatchedDir, error::error_chain, kubelet};
 use ferroband_kernel::files::remove_file;
 use std::{
     fs,
@@ -23,10 +23,7 @@ use std::{
 use tokio::{net::UnixListener, sync::watch, task::JoinHandle, time::timeout};
 use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Request, Response, Status,
-    transport::{Endpoint, Server},
-};
+use tonic::{Request, Response, Status, transport::Server};
 use tracing::{info, warn};
 
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -145,11 +142,8 @@ impl PluginServer {
             path: self.kubelet_socket.clone(),
             source: Box::new(e),
         };
-        let kubelet = Endpoint::from_shared(format!("unix://{}", self.kubelet_socket.display()))
-            .map_err(connect_error)?
-            .connect_timeout(REGISTER_TIMEOUT)
-            .timeout(REGISTER_TIMEOUT);
-        let channel = kubelet.connect().await.map_err(connect_error)?;
+        let channel =
+            kubelet::connect(&self.kubelet_socket, REGISTER_TIMEOUT).await.map_err(connect_error)?;
         let request = RegisterRequest {
             version: "v1beta1".to_owned(),
             endpoint: socket_name(&self.resource),

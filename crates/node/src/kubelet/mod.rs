@@ -85,13 +85,7 @@ impl PodResourcesClient {
     /// Lists every allocated device of every pod as (resource name, device ID). Returns `None` if the kubelet
     /// does not answer.
     pub async fn list_allocated_devices(&self) -> Option<BTreeSet<(String, String)>> {
-        let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display())).ok()?;
-        let channel = endpoint
-            .connect_timeout(SHORT_QUERY_TIMEOUT)
-            .timeout(SHORT_QUERY_TIMEOUT)
-            .connect()
-            .await
-            .ok()?;
+        let channel = connect(&self.socket, SHORT_QUERY_TIMEOUT).await.ok()?;
         let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let pods = client.list(ListPodResourcesRequest {}).await.ok()?.into_inner().pod_resources;
         let containers = pods.into_iter().flat_map(|pod| pod.containers);
@@ -113,11 +107,7 @@ impl PodResourcesClient {
             pod: pod.to_string(),
             source: Box::new(e),
         };
-        let endpoint = Endpoint::from_shared(format!("unix://{}", self.socket.display()))
-            .map_err(unreachable)?
-            .connect_timeout(QUERY_TIMEOUT)
-            .timeout(QUERY_TIMEOUT);
-        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let channel = connect(&self.socket, QUERY_TIMEOUT).await.map_err(unreachable)?;
         let client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
         Ok(PodDevices::from_pod_resources(&query_pod_resources(client, pod).await.map_err(failed)?))
     }
@@ -133,6 +123,12 @@ impl PodResourcesClient {
         };
         checkpoint::parse_pod_devices(&text, &pod.uid).map_err(|e| failed(e.into()))
     }
+}
+
+/// Connects to a socket of the kubelet. `timeout` limits the connection and each request.
+pub(crate) async fn connect(socket: &Path, timeout: Duration) -> Result<Channel, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()))?;
+    endpoint.connect_timeout(timeout).timeout(timeout).connect().await
 }
 
 /// Queries the kubelet for one pod. If the kubelet does not support the Get method, lists all pods and
