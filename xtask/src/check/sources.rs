@@ -95,7 +95,8 @@ pub fn is_test_item(item: &syn::Item) -> bool {
     attributes(item).iter().any(is_test_attribute)
 }
 
-fn is_test_attribute(attribute: &syn::Attribute) -> bool {
+/// Whether an attribute is `#[cfg(test)]` or makes a test.
+pub fn is_test_attribute(attribute: &syn::Attribute) -> bool {
     let path = attribute.path();
     if path.segments.last().is_some_and(|segment| segment.ident == "test") {
         return true;
