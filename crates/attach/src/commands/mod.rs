@@ -2,12 +2,10 @@
 
 mod add;
 mod check;
-mod deferred_signals;
 mod del;
 mod gc;
 mod run;
 mod sandbox;
 mod status;
 
-pub use deferred_signals::DeferredSignals;
-pub use run::{run, serve_call};
+pub use run::{DeferredSignals, run, serve_call};

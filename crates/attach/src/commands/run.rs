@@ -1,9 +1,13 @@
-//! One run of the program: parse the call, run the command, print the reply.
+//! One run of the program: defer signals, parse the call, run the command, print the reply.
 
 use crate::commands::{add, check, del, gc, status};
 use crate::protocol::invocation::{self, CniCommand, CniEnvironment, Invocation};
 use crate::protocol::{CniContext, CniVersion, Error, PluginConfig, PluginType};
 use crate::state::pending_uninstall;
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::cell::Cell;
 use std::io::{Read, Write};
 
 /// Run one CNI call. The reply to the runtime goes to `out`; [`serve_call`] prints the error.
@@ -73,3 +77,38 @@ fn write_stdout(out: &mut dyn Write, text: &str) -> Result<(), Error> {
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Error::Stdout { source })
 }
+
+/// SIGTERM, SIGINT and SIGHUP, blocked in this thread and the threads it starts.
+///
+/// A signal that ended the process at any instruction would leave half a step behind for the next DEL. Therefore
+/// termination signals are blocked and checked between the steps of an ADD, which then rolls back; other commands run to
+/// completion. Child plugins inherit the mask, so they are not interrupted either. `SIGKILL` cannot be blocked. After it,
+/// DEL cleans up from the journal.
+#[derive(Debug)]
+pub struct DeferredSignals {
+    pending: SignalFd,
+    received: Cell<bool>,
+}
+
+impl DeferredSignals {
+    /// Block the signals. Call this before starting any thread.
+    pub fn block() -> Result<Self, Errno> {
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+            set.add(signal);
+        }
+        set.thread_block()?;
+        let pending = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { pending, received: Cell::new(false) })
+    }
+
+    /// Whether one of the blocked signals has arrived since [`Self::block`].
+    pub fn received(&self) -> bool {
+        let received = self.received.get() || matches!(self.pending.read_signal(), Ok(Some(_)));
+        self.received.set(received);
+        received
+    }
+}
+
+#[cfg(test)]
+mod tests;
