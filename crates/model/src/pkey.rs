@@ -1,7 +1,9 @@
 //! P_Keys: InfiniBand partition keys.
 
 use crate::MalformedValue;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
@@ -74,37 +76,14 @@ impl Serialize for PKey {
 }
 
 impl<'de> Deserialize<'de> for PKey {
+    /// Reads a P_Key from a string or a number. YAML yields a number for a value without quotes.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PKeyVisitor)
-    }
-}
-
-/// Reads a P_Key from a string or a number. YAML yields a number for a value without quotes.
-struct PKeyVisitor;
-
-impl de::Visitor<'_> for PKeyVisitor {
-    type Value = PKey;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a P_Key such as 0x8001 or 1000")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<PKey, E> {
-        text.parse().map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<PKey, E> {
-        u16::try_from(value)
-            .ok()
-            .and_then(PKey::new)
-            .ok_or_else(|| E::custom(MalformedValue::PKey(value.to_string())))
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<PKey, E> {
-        match u64::try_from(value) {
-            Ok(value) => self.visit_u64(value),
-            Err(_) => Err(E::custom(MalformedValue::PKey(value.to_string()))),
+        let value = Value::deserialize(deserializer)?;
+        if let Value::String(text) = &value {
+            return text.parse().map_err(D::Error::custom);
         }
+        let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
+        number.and_then(Self::new).ok_or_else(|| D::Error::custom(MalformedValue::PKey(value.to_string())))
     }
 }
 
