@@ -12,7 +12,10 @@ const ETH_P_IPV6: u16 = 0x86dd;
 /// PACKET_IGNORE_OUTGOING of linux/if_packet.h (since 4.20).
 const IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Struct sockaddr_ll with space for a 20-byte address. The kernel requires an address as long as the device's
+/// MAX_ADDR_LEN of linux/netdevice.h: maximum length of a hardware address.
+const MAX_ADDR_LEN: usize = 32;
+
+/// Struct sockaddr_ll with space for the longest address. The kernel requires an address as long as the device's
 /// hardware address (packet_snd of net/packet/af_packet.c), but the struct in its header has only 8 bytes.
 #[repr(C)]
 struct LinkLayerSockAddr {
@@ -22,7 +25,30 @@ struct LinkLayerSockAddr {
     hardware: u16,
     kind: u8,
     length: u8,
-    address: [u8; 20],
+    address: [u8; MAX_ADDR_LEN],
+}
+
+impl LinkLayerSockAddr {
+    fn new(index: u32, protocol: u16, to: &[u8]) -> Self {
+        let mut address = [0; MAX_ADDR_LEN];
+        let length = to.len().min(address.len());
+        address[..length].copy_from_slice(&to[..length]);
+        Self {
+            family: libc::AF_PACKET as u16,
+            protocol: protocol.to_be(),
+            index: index as i32,
+            hardware: 0,
+            kind: 0,
+            length: length as u8,
+            address,
+        }
+    }
+
+    /// Number of bytes that the kernel reads: at least its own struct, never more than this one has.
+    fn size(&self) -> usize {
+        let head = size_of::<Self>() - MAX_ADDR_LEN;
+        size_of::<libc::sockaddr_ll>().max(head + usize::from(self.length))
+    }
 }
 
 /// A packet socket of type SOCK_DGRAM on one interface. Its frames have no link-layer header.
@@ -46,24 +72,9 @@ impl PacketSocket {
         Ok(packet)
     }
 
-    fn sockaddr(&self, to: &[u8]) -> LinkLayerSockAddr {
-        let mut address = [0; 20];
-        let length = to.len().min(address.len());
-        address[..length].copy_from_slice(&to[..length]);
-        LinkLayerSockAddr {
-            family: libc::AF_PACKET as u16,
-            protocol: self.protocol.to_be(),
-            index: self.index as i32,
-            hardware: 0,
-            kind: 0,
-            length: length as u8,
-            address,
-        }
-    }
-
     #[expect(unsafe_code, reason = "a sockaddr longer than nix supports")]
     fn bind(&self) -> Result<(), Errno> {
-        let sockaddr = self.sockaddr(&[]);
+        let sockaddr = LinkLayerSockAddr::new(self.index, self.protocol, &[]);
         let on: libc::c_int = 1;
         // SAFETY: both calls read the given number of bytes from live values of that size.
         let results = unsafe {
@@ -77,7 +88,7 @@ impl PacketSocket {
             let bound = libc::bind(
                 self.fd.as_raw_fd(),
                 (&raw const sockaddr).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+                sockaddr.size() as libc::socklen_t,
             );
             [ignoring, bound]
         };
@@ -86,10 +97,8 @@ impl PacketSocket {
 
     #[expect(unsafe_code, reason = "a sockaddr longer than nix supports")]
     pub(super) fn send(&self, frame: &[u8], to: &[u8]) -> Result<(), Error> {
-        let sockaddr = self.sockaddr(to);
-        // The kernel's sockaddr_ll has 20 bytes. A hardware address of more than 8 bytes makes the address longer.
-        let length = size_of::<libc::sockaddr_ll>().max(12 + to.len());
-        // SAFETY: `frame` and `sockaddr` are live, and the lengths are correct: `sockaddr` has 32 bytes.
+        let sockaddr = LinkLayerSockAddr::new(self.index, self.protocol, to);
+        // SAFETY: `frame` and `sockaddr` are live, and the lengths are not more than theirs.
         let sent = unsafe {
             libc::sendto(
                 self.fd.as_raw_fd(),
@@ -97,7 +106,7 @@ impl PacketSocket {
                 frame.len(),
                 0,
                 (&raw const sockaddr).cast(),
-                length as libc::socklen_t,
+                sockaddr.size() as libc::socklen_t,
             )
         };
         match Errno::result(sent) {
@@ -115,3 +124,6 @@ impl PacketSocket {
 fn interface_error(doing: &str, interface: &str, errno: Errno) -> Error {
     Error::InterfaceRequest { doing: doing.into(), interface: interface.into(), errno, message: None }
 }
+
+#[cfg(test)]
+mod tests;
