@@ -164,11 +164,12 @@ fn check_container(container: &str) -> Result<(), Error> {
     Err(Error::Variable { name: "CNI_CONTAINERID", value: container.to_owned(), expected })
 }
 
-/// Fail unless the kernel accepts the name (`dev_valid_name` in net/core/dev.c).
+/// Fail unless the kernel accepts the name (`dev_valid_name` in net/core/dev.c). The kernel reads a name up to the first
+/// zero byte, so `net1` and `net1\0x` would be one interface.
 pub(crate) fn check_ifname(ifname: &str) -> Result<(), Error> {
-    let bad = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    let bad = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
     if ifname.is_empty() || ifname.len() > 15 || ifname == "." || ifname == ".." || ifname.contains(bad) {
-        let expected = "1 to 15 bytes, not `.` or `..`, without `/`, `:` and whitespace";
+        let expected = "1 to 15 bytes, not `.` or `..`, without `/`, `:`, whitespace and zero bytes";
         return Err(Error::Variable { name: "CNI_IFNAME", value: ifname.to_owned(), expected });
     }
     Ok(())

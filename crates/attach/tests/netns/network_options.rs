@@ -197,3 +197,14 @@ fn an_infiniband_interface_can_be_the_default_network() {
     host_ip(&["link", "show", "ib0"]);
     fixture.assert_clean();
 }
+
+// The kernel reads a name up to the zero byte, so this would be a second `net1`.
+#[test]
+fn an_interface_name_with_a_zero_byte_is_rejected_before_any_change() {
+    let (fixture, daemon, pod) = set_up();
+    daemon.state.lock().unwrap().attachments[1].ifname = "net1\0x".into();
+    let error = add(&fixture, &pod).unwrap_err();
+    assert!(error.to_string().contains("zero bytes"), "{error}");
+    assert_eq!((pod.link_names(), fixture.take_log()), (vec![], vec![]));
+    fixture.assert_clean();
+}

@@ -1,7 +1,7 @@
 //! Changes to existing interfaces.
 
 use super::RouteSocket;
-use super::link::link_request;
+use super::link::{check_name, link_request};
 use crate::netlink::MessageBuilder;
 use crate::{Error, Netns};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
@@ -19,6 +19,7 @@ const RTM_DELLINKPROP: u16 = 109;
 impl RouteSocket {
     /// Renames the interface. It must be down on kernels before 6.2.
     pub fn rename_link(&mut self, index: u32, name: &str) -> Result<(), Error> {
+        check_name(name)?;
         let message = link_request(index, None).with_text(IFLA_IFNAME, name);
         match self.socket.request(message.build(RTM_SETLINK), 0) {
             Ok(_) => Ok(()),
@@ -66,6 +67,7 @@ impl RouteSocket {
     /// for an RCU grace period. The kernel sets the interface down. If the name is taken, the interface may
     /// nevertheless have been moved, with its old name (`do_setlink` in net/core/rtnetlink.c moves first).
     pub fn move_and_rename(&mut self, index: u32, netns: &Netns, name: &str) -> Result<(), Error> {
+        check_name(name)?;
         let fd = netns.fd().as_raw_fd().to_ne_bytes();
         let message = link_request(index, None).with(IFLA_NET_NS_FD, &fd).with_text(IFLA_IFNAME, name);
         match self.socket.request(message.build(RTM_SETLINK), 0) {
@@ -100,6 +102,7 @@ impl RouteSocket {
 
     /// Adds an altname. Succeeds if the interface already has it.
     pub fn add_altname(&mut self, index: u32, altname: &str) -> Result<(), Error> {
+        check_name(altname)?;
         let message = altname_request(index, altname).build(RTM_NEWLINKPROP);
         match self.socket.request(message, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND) {
             Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
 //! Creation of interfaces.
 
 use super::RouteSocket;
-use super::link::link_request;
+use super::link::{check_name, link_request};
 use crate::netlink::{MessageBuilder, RawMessage};
 use crate::{Error, IpoibMode};
 use ferroband_model::PKey;
@@ -129,6 +129,7 @@ impl<'a> NewLink<'a> {
 impl RouteSocket {
     /// Creates the interface. Returns [`Error::NameTaken`] if the name is in use.
     pub fn create_link(&mut self, link: &NewLink<'_>) -> Result<(), Error> {
+        check_name(link.name)?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         match self.socket.request(link.message(), flags) {
             Ok(_) => Ok(()),

@@ -222,6 +222,19 @@ impl RouteSocket {
     }
 }
 
+/// Fails if the kernel would give the interface another name: it reads a name up to the first zero byte.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    match name.contains('\0') {
+        false => Ok(()),
+        true => Err(Error::InterfaceRequest {
+            doing: "name".to_owned(),
+            interface: name.escape_debug().to_string(),
+            errno: Errno::EINVAL,
+            message: Some("the name contains a zero byte".to_owned()),
+        }),
+    }
+}
+
 fn get_link_message(request: MessageBuilder) -> RawMessage {
     request.with(IFLA_EXT_MASK, &RTEXT_FILTER_SKIP_STATS.to_ne_bytes()).build(RTM_GETLINK)
 }

@@ -29,6 +29,23 @@ fn link_is_found_only_by_its_name_and_altnames() {
 }
 
 #[test]
+fn names_with_a_zero_byte_are_rejected() {
+    let mut route = enter_new_netns();
+    let one = create_veth(&mut route, "one", "two");
+    let name = "net1\0x";
+    let results = [
+        route.rename_link(one.index, name),
+        route.add_altname(one.index, name),
+        route.move_and_rename(one.index, &new_netns(), name),
+        route.create_link(&NewLink::new(name, LinkKind::Bridge)),
+    ];
+    for result in results {
+        assert_eq!(result.unwrap_err().errno(), Some(Errno::EINVAL));
+    }
+    assert_eq!((route.link("net1").unwrap(), route.link("one").unwrap()), (None, Some(one)));
+}
+
+#[test]
 fn link_properties_match_ip() {
     let mut route = enter_new_netns();
     let link = create_veth(&mut route, "one", "two");

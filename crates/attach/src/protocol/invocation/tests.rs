@@ -73,7 +73,7 @@ fn all_missing_variables_are_reported_at_once() {
 // Case: cni 3
 #[test]
 fn invalid_interface_names_are_rejected() {
-    for ifname in ["a234567890123456", "a/b", "a:b", "a b", ".", "..", "a\tb", "a\u{a0}b"] {
+    for ifname in ["a234567890123456", "a/b", "a:b", "a b", ".", "..", "a\tb", "a\u{a0}b", "a\0b"] {
         for command in ["ADD", "CHECK", "DEL"] {
             assert_eq!(code(&with(command, "CNI_IFNAME", ifname), VALID_CONFIG), 4, "{command} {ifname:?}");
         }
