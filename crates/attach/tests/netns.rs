@@ -12,6 +12,8 @@ mod check_status_gc;
 mod coordinator;
 #[path = "netns/coordinator_foreign.rs"]
 mod coordinator_foreign;
+#[path = "netns/coordinator_hostile.rs"]
+mod coordinator_hostile;
 #[path = "netns/crash.rs"]
 mod crash;
 #[path = "netns/disk_full.rs"]

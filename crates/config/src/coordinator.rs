@@ -8,8 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
+/// RT_TABLE_UNSPEC, RT_TABLE_DEFAULT, RT_TABLE_MAIN and RT_TABLE_LOCAL of linux/rtnetlink.h. A route to a pod in one of
+/// them would be a route of the whole node.
+const NODE_TABLES: [u32; 4] = [0, 253, 254, 255];
+
 /// Keys that list the subnets to reach through the node.
 const SUBNET_KEYS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
+/// Keys that list the subnets of Services. Only the daemon sets the second one: a user may leave the first one empty.
+const SERVICE_KEYS: [&str; 2] = ["serviceCIDR", CLUSTER_SERVICES];
+const CLUSTER_SERVICES: &str = "clusterServiceCIDR";
 
 /// Chained after another plugin: routes to the node, the services and other pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +28,10 @@ pub struct CoordinatorConfig {
     /// Subnets that the pod reaches through its node: pods, services and others.
     #[schemars(rename = "overlayPodCIDR, serviceCIDR, hijackCIDR", with = "Vec<String>")]
     pub subnets: Vec<IpNet>,
+    /// Subnets of Services, in which no pod may have an address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub services: Vec<IpNet>,
     /// Additional routes in the interface's table, `dst` and `gw`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Map<String, Value>>")]
@@ -37,7 +48,8 @@ pub struct CoordinatorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(rename = "podDefaultRouteNIC")]
     pub default_route: Option<String>,
-    /// Routing table of the node for routes to pods; 500 by default.
+    /// Routing table of the node for routes to pods; 500 by default. Not 0, not 253 to 255, and not a table that other
+    /// rules of the node select.
     #[serde(rename = "table")]
     #[schemars(rename = "hostRuleTable")]
     pub host_rule_table: u32,
@@ -79,6 +91,11 @@ impl CoordinatorConfig {
         set_key(plugin, "podDefaultRouteNIC", ifname.into());
     }
 
+    /// Set the subnets of the cluster's Services, whatever the user wrote.
+    pub fn set_services(plugin: &mut Map<String, Value>, subnets: Value) {
+        set_key(plugin, CLUSTER_SERVICES, subnets);
+    }
+
     /// Parse a configuration.
     pub fn parse(fields: ConfigFields<'_>) -> Result<Self, ConfigError> {
         let wrong = ConfigError::field;
@@ -91,13 +108,16 @@ impl CoordinatorConfig {
             "disabled" | "disable" => CoordinatorMode::Disabled,
             _ => return Err(wrong("mode", "`auto`, `underlay`, `overlay` or `disabled`")),
         };
-        let mut subnets = Vec::new();
-        for key in SUBNET_KEYS {
-            for value in fields.list(key)?.into_iter().flatten() {
-                let subnet = value.as_str().and_then(parse_subnet);
-                subnets.push(subnet.ok_or_else(|| wrong(key, "a list of subnets or addresses"))?);
+        let subnets = |keys: &[&str]| {
+            let mut subnets = Vec::new();
+            for key in keys {
+                for value in fields.list(key)?.into_iter().flatten() {
+                    let subnet = value.as_str().and_then(parse_subnet);
+                    subnets.push(subnet.ok_or_else(|| wrong(key, "a list of subnets or addresses"))?);
+                }
             }
-        }
+            Ok::<_, ConfigError>(subnets)
+        };
         let whole = |key: &str, default: i64| Ok::<_, ConfigError>(fields.integer(key)?.unwrap_or(default));
         let table = u32::try_from(whole("hostRuleTable", 500)?);
         let mtu = u32::try_from(whole("vethMTU", 1500)?);
@@ -106,7 +126,8 @@ impl CoordinatorConfig {
             u32::try_from(whole("txQueueLen", 0)?).map_err(|_| wrong("txQueueLen", "a number of packets"))?;
         Ok(Self {
             mode,
-            subnets,
+            subnets: subnets(&SUBNET_KEYS)?,
+            services: subnets(&SERVICE_KEYS)?,
             policy_routes: parse_policy_routes(fields)?,
             mac_prefix: match fields.non_empty("podMACPrefix")? {
                 Some(text) => Some(
@@ -117,10 +138,9 @@ impl CoordinatorConfig {
             },
             tune_routes: fields.optional_flag("tunePodRoutes")?.unwrap_or(true),
             default_route: fields.non_empty("podDefaultRouteNIC")?.map(str::to_owned),
-            host_rule_table: table
-                .ok()
-                .filter(|table| *table > 0)
-                .ok_or_else(|| wrong("hostRuleTable", "the number of a routing table"))?,
+            host_rule_table: table.ok().filter(|table| !NODE_TABLES.contains(table)).ok_or_else(|| {
+                wrong("hostRuleTable", "the number of a routing table other than 0 and 253 to 255")
+            })?,
             rp_filter: match filter {
                 0..=2 => u8::try_from(filter).ok(),
                 ..0 => None,
@@ -183,10 +203,19 @@ mod tests {
         let step = step(config).unwrap();
         let shown: Vec<_> = step.subnets.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["10.244.0.0/16", "10.96.0.0/12", "169.254.0.0/16", "fd00::1/128"]);
+        assert_eq!(step.services, [step.subnets[1]]);
         assert_eq!(
             (step.mode, step.rp_filter, step.policy_routes.len()),
             (CoordinatorMode::Disabled, None, 1)
         );
+    }
+
+    #[test]
+    fn subnets_of_services_cannot_be_removed_by_the_user() {
+        let mut config = json!({"serviceCIDR": [], "ClusterServiceCIDR": []});
+        let plugin = config.as_object_mut().unwrap();
+        CoordinatorConfig::set_services(plugin, json!(["10.96.0.0/12"]));
+        assert_eq!(step(config).unwrap().services, ["10.96.0.0/12".parse().unwrap()]);
     }
 
     #[test]
@@ -228,6 +257,9 @@ mod tests {
             json!({"serviceCIDR": ["ten"]}),
             json!({"hostRuleTable": 0}),
             json!({"hostRuleTable": -1}),
+            json!({"hostRuleTable": 253}),
+            json!({"hostRuleTable": 254}),
+            json!({"hostRuleTable": 255}),
             json!({"vethMTU": 0}),
             json!({"vethMTU": -1}),
             json!({"txQueueLen": -1}),

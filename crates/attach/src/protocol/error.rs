@@ -146,6 +146,10 @@ pub enum Error {
     Sysctl { path: PathBuf, source: io::Error },
     #[error("address {address} of interface {ifname} is in use by another host")]
     DuplicateAddress { ifname: String, address: IpAddr },
+    #[error("address {address} of interface {ifname} is in use on this node, by {owner}")]
+    AddressInUse { ifname: String, address: IpAddr, owner: String },
+    #[error("routing table {table} of the node is selected by another {rule}")]
+    TableInUse { table: u32, rule: String },
     #[error("the CNI call was interrupted by a termination signal")]
     Interrupted,
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(" / "))]

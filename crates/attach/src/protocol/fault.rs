@@ -168,6 +168,16 @@ impl Error {
                 "pod's interface",
                 "find the host that uses the address, or exclude the address in the `ipam` section",
             ),
+            Self::AddressInUse { .. } => with_text(
+                FaultCode::NameTaken,
+                "pod's interface",
+                "use another address: traffic of the node to this one belongs to its owner",
+            ),
+            Self::TableInUse { .. } => with_text(
+                FaultCode::InvalidConfig,
+                "network configuration",
+                "set `hostRuleTable` to a table that no other rule of the node selects",
+            ),
             Self::WrongKind { .. } | Self::AddressMissing { .. } | Self::RouteMissing { .. } => with_text(
                 FaultCode::KernelRefused,
                 "pod's interface",

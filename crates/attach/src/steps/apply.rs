@@ -15,6 +15,7 @@ use crate::steps::{default_route, ipoib, rdma};
 use ferroband_config::{CoordinatorConfig, IbSriovConfig, IpoibConfig};
 use ferroband_kernel::{Netns, RouteSocket};
 use std::cell::RefCell;
+use std::net::IpAddr;
 
 pub(crate) mod addresses;
 
@@ -273,8 +274,10 @@ impl<'a> AddOperation<'a> {
         config: &CoordinatorConfig,
     ) -> Result<(), Error> {
         let ifname = self.entry(position).attachment.ifname.clone();
+        let result = self.entry(position).cni_result()?;
+        let assigned: Vec<_> = result.ips.iter().map(|ip| ip.address.addr()).collect();
         let veth = self
-            .coordinator_setup(&ifname)
+            .coordinator_setup(&ifname, &assigned)
             .needs_veth(config)?
             .then(|| coordinator::host_veth_name(&self.call.container));
         let record = &mut self.journal.entries[position].steps[step];
@@ -282,7 +285,7 @@ impl<'a> AddOperation<'a> {
         record.interface =
             veth.map(|temporary| InterfaceIdentity { temporary, ..InterfaceIdentity::default() });
         self.save()?;
-        self.coordinator_setup(&ifname).run(config)?;
+        self.coordinator_setup(&ifname, &assigned).run(config)?;
         if config.mac_prefix.is_some() {
             self.update_mac(position, &ifname)?;
         }
@@ -302,13 +305,14 @@ impl<'a> AddOperation<'a> {
         Ok(())
     }
 
-    fn coordinator_setup<'b>(&'b mut self, ifname: &'b str) -> CoordinatorSetup<'b> {
+    fn coordinator_setup<'b>(&'b mut self, ifname: &'b str, assigned: &'b [IpAddr]) -> CoordinatorSetup<'b> {
         CoordinatorSetup {
             context: self.context,
             netns: &self.netns,
             pod_netlink: &mut self.pod_netlink,
             container: &self.call.container,
             ifname,
+            assigned,
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 
-const POD: &str = "172.91.0.7";
+pub const POD: &str = "172.91.0.7";
 
 pub fn coordinator_step(more: Value) -> PlanStep {
     let mut config = json!({"type": "coordinator", "serviceCIDR": ["10.96.0.0/16"], "overlayPodCIDR": ["10.78.0.0/16"],
@@ -56,7 +56,7 @@ pub fn set_up(
     (fixture, daemon, PodNetnsFixture::new(), other)
 }
 
-fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
+pub fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
     let ping = || Command::new("ping").args(["-c", "1", "-W", "2", "-q", to]).output().unwrap();
     let output = match from {
         Some(pod) => pod.netns.as_ref().unwrap().run(ping).unwrap(),
@@ -66,7 +66,7 @@ fn reaches(from: Option<&PodNetnsFixture>, to: &str) -> bool {
 }
 
 /// Delete the other pod's veth, then assert that nothing else is left.
-fn assert_clean(fixture: &AttachFixture) {
+pub fn assert_clean(fixture: &AttachFixture) {
     host_ip(&["link", "delete", "dev", "other"]);
     fixture.assert_clean();
 }

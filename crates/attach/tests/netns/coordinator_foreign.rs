@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Install a plugin that creates its interface with these addresses, and a default route through each gateway. Like the
 /// reference plugins, it adds routes without NLM_F_EXCL: an IPv4 route comes before existing ones, and an IPv6 route
 /// becomes a further next hop.
-fn install_main_plugin(fixture: &AttachFixture, name: &str, addresses: &[(&str, &str)]) {
+pub fn install_main_plugin(fixture: &AttachFixture, name: &str, addresses: &[(&str, &str)]) {
     let mut add =
         "pod link add $CNI_IFNAME type veth peer name ${CNI_IFNAME}p; pod link set ${CNI_IFNAME}p up; \
                    pod link set $CNI_IFNAME up; "
@@ -31,7 +31,7 @@ fn install_main_plugin(fixture: &AttachFixture, name: &str, addresses: &[(&str, 
     fixture.install_plugin(name, &script);
 }
 
-fn network(ifname: &str, plugin: &str, coordinator: Option<Value>) -> Attachment {
+pub fn network(ifname: &str, plugin: &str, coordinator: Option<Value>) -> Attachment {
     let mut network =
         foreign_attachment(plugin, ifname, ifname == "eth0", "1.0.0", json!([{"type": plugin}]));
     network.steps.extend(coordinator.map(coordinator_step));

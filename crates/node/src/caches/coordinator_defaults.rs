@@ -10,6 +10,7 @@
 
 use crate::{api_call::with_timeout, error::error_chain};
 use ferroband_api::spiderpool::SpiderCoordinator;
+use ferroband_config::CoordinatorConfig;
 use ferroband_daemon::{Retry, SharedCache, decoded, reflect};
 use ferroband_model::config_object::{get_key, set_key};
 use k8s_openapi::api::{core::v1::Node, networking::v1::ServiceCIDR};
@@ -109,9 +110,11 @@ impl CoordinatorDefaults {
                 self.service_cidrs.list().into_iter().flat_map(|(_, cidrs)| cidrs.to_vec()).collect();
             json!(all)
         };
-        put("serviceCIDR", Some(from_status("serviceCIDR").unwrap_or_else(service_cidrs)));
+        let services = from_status("serviceCIDR").unwrap_or_else(service_cidrs);
+        put("serviceCIDR", Some(services.clone()));
         let pod_cidrs = || json!(self.pod_cidrs.get().cloned().unwrap_or_default());
         put("overlayPodCIDR", Some(from_status("overlayPodCIDR").unwrap_or_else(pod_cidrs)));
+        CoordinatorConfig::set_services(plugin, services);
     }
 }
 
@@ -132,7 +135,7 @@ mod tests {
         let name = || (String::new(), DEFAULT_COORDINATOR.to_owned());
         assert_eq!(
             fill(&defaults, json!({"type": "coordinator"})),
-            json!({"type": "coordinator", "serviceCIDR": [], "overlayPodCIDR": []})
+            json!({"type": "coordinator", "serviceCIDR": [], "overlayPodCIDR": [], "clusterServiceCIDR": []})
         );
         defaults
             .service_cidrs
@@ -150,7 +153,10 @@ mod tests {
         assert_eq!(
             config,
             json!({"mode": "overlay", "vethMTU": 1400, "hostRuleTable": 600, "serviceCIDR": ["10.96.0.0/16"],
-                "overlayPodCIDR": ["10.78.0.0/16"]})
+                "overlayPodCIDR": ["10.78.0.0/16"], "clusterServiceCIDR": ["10.96.0.0/16"]})
         );
+        let hidden = fill(&defaults, json!({"serviceCIDR": [], "clusterservicecidr": []}));
+        assert_eq!(hidden["serviceCIDR"], json!([]));
+        assert_eq!(hidden["clusterServiceCIDR"], json!(["10.96.0.0/16"]), "a user cannot change it");
     }
 }

@@ -13,6 +13,7 @@
 //! cluster network, which already has these routes. In both modes every interface but the first has its own routing
 //! table, so that packets sent to its address are answered through it.
 
+mod host_routes;
 mod routing_tables;
 mod setup;
 mod teardown;

@@ -1,7 +1,7 @@
 //! Setting up routes between pod and node.
 
 use super::{
-    FALLBACK_METRIC, FIRST_TABLE, HOST_RULE_PRIORITY, POD_VETH, RETURN_MARK, RETURN_TABLE, host_veth_name,
+    FALLBACK_METRIC, FIRST_TABLE, POD_VETH, RETURN_MARK, RETURN_TABLE, host_routes, host_veth_name,
     routing_tables,
 };
 use crate::protocol::{CniContext, Error, FailPoint};
@@ -21,6 +21,8 @@ pub(crate) struct CoordinatorSetup<'a> {
     pub(crate) container: &'a str,
     /// Interface of the network that the step belongs to.
     pub(crate) ifname: &'a str,
+    /// Addresses in the network's result. The node gets routes to no other address.
+    pub(crate) assigned: &'a [IpAddr],
 }
 
 impl CoordinatorSetup<'_> {
@@ -37,6 +39,9 @@ impl CoordinatorSetup<'_> {
         let mode = self.effective_mode(step, has_veth);
         if mode == CoordinatorMode::Disabled {
             return Ok(());
+        }
+        if mode == CoordinatorMode::Underlay {
+            host_routes::check_table(&mut RouteSocket::open()?, step.host_rule_table)?;
         }
         let link = ipoib::find_link(self.pod_netlink, self.ifname, "the sandbox")?;
         let own: Vec<IpNet> = global_only(self.pod_netlink.addresses(link.index)?);
@@ -118,7 +123,7 @@ impl CoordinatorSetup<'_> {
         }
         self.pod_netlink.set_up(pod_veth.index)?;
         let host_veth = ipoib::find_link(&mut host_netlink, &name, "the host")?;
-        let node = node_addresses(&mut host_netlink)?;
+        let node = host_routes::node_addresses(&mut host_netlink)?;
         self.add_pod_routes(step, own, &pod_veth, &host_veth, &node)?;
         // Connections from the node or from pods of the cluster network are answered through the veth, whatever their
         // source. Without this, only sources in the configured subnets would be reached.
@@ -184,59 +189,16 @@ impl CoordinatorSetup<'_> {
         Ok(())
     }
 
-    /// Add the node's routes to the pod's addresses `own`, in a separate routing table, and the policy
-    /// routing rule that selects this table.
+    /// Add the node's routes to those of the pod's addresses that its network assigned.
     fn add_host_routes(&mut self, step: &CoordinatorConfig, own: &[IpNet]) -> Result<(), Error> {
-        let mut host_netlink = RouteSocket::open()?;
-        let host_veth = ipoib::find_link(&mut host_netlink, &host_veth_name(self.container), "the host")?;
         let pod_veth = ipoib::find_link(self.pod_netlink, POD_VETH, "the sandbox")?;
-        let node = node_addresses(&mut host_netlink)?;
+        let own = own.iter().map(IpNet::addr).filter(|address| self.assigned.contains(address));
         let lock = Lock::acquire_stem(self.context.root, "coordinator", self.context.timeouts.lock)?;
-        let routes = host_netlink.all_routes()?;
-        for address in own {
-            let to = IpNet::from(address.addr());
-            let old_routes = routes.iter().filter(|entry| {
-                entry.route.table == Some(step.host_rule_table) && entry.route.destination == to
-            });
-            for (index, route) in old_routes.filter_map(|entry| Some((entry.interface?, entry.route))) {
-                host_netlink.remove_route(index, &route)?;
-            }
-            host_netlink.set_neighbour(host_veth.index, address.addr(), &pod_veth.address)?;
-            let source = node.iter().copied().find(|node| node.is_ipv4() == address.addr().is_ipv4());
-            let route = RouteSpec { table: Some(step.host_rule_table), source, ..RouteSpec::new(to, None) };
-            host_netlink.append_route(host_veth.index, &route)?;
-            let rule = RoutingRule {
-                priority: Some(HOST_RULE_PRIORITY),
-                ..RoutingRule::for_family(address.addr().is_ipv6(), step.host_rule_table)
-            };
-            host_netlink.add_rule(&rule)?;
-        }
+        let (veth, ifname) = (host_veth_name(self.container), self.ifname);
+        host_routes::add(step, &veth, &pod_veth, ifname, &own.collect::<Vec<_>>())?;
         lock.release_and_remove();
         Ok(())
     }
-}
-
-/// The node's own addresses. Those of interfaces with a default route come first.
-fn node_addresses(host_netlink: &mut RouteSocket) -> Result<Vec<IpAddr>, Error> {
-    let routes = host_netlink.all_routes()?;
-    let has_default_route = |index: u32| {
-        routes
-            .iter()
-            .any(|entry| entry.is_main_unicast() && entry.is_default() && entry.interface == Some(index))
-    };
-    let mut found = Vec::new();
-    for link in host_netlink.links()? {
-        // Addresses of pods' veths are not the node's own, unless a default route goes through the veth.
-        let is_pod_veth = link.kind.as_deref() == Some("veth") && !has_default_route(link.index);
-        if link.name == "lo" || is_pod_veth || !link.up {
-            continue;
-        }
-        for address in global_only(host_netlink.addresses(link.index)?) {
-            found.push((!has_default_route(link.index), link.index, address.addr()));
-        }
-    }
-    found.sort_by_key(|(no_default_route, index, _)| (*no_default_route, *index));
-    Ok(found.into_iter().map(|(_, _, address)| address).collect())
 }
 
 /// Drop link-local and loopback addresses.

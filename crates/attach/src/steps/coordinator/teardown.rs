@@ -1,6 +1,7 @@
 //! Removing and checking the routes between pod and node.
 
-use super::{FIRST_TABLE, HOST_RULE_PRIORITY, POD_VETH, RETURN_TABLE};
+use super::host_routes::host_rule;
+use super::{FIRST_TABLE, POD_VETH, RETURN_TABLE};
 use crate::protocol::{CniContext, Error, FailPoint};
 use crate::state::Lock;
 use ferroband_config::CoordinatorConfig;
@@ -31,10 +32,7 @@ pub(crate) fn teardown(
             entry.route.table == Some(step.host_rule_table) && entry.route.destination.addr().is_ipv6() == v6
         });
         if !used {
-            host_netlink.remove_rule(&RoutingRule {
-                priority: Some(HOST_RULE_PRIORITY),
-                ..RoutingRule::for_family(v6, step.host_rule_table)
-            })?;
+            host_netlink.remove_rule(&host_rule(v6, step.host_rule_table))?;
         }
     }
     lock.release_and_remove();
