@@ -38,7 +38,7 @@ mod steps;
 pub use commands::{DeferredSignals, run, serve_call};
 pub use ferroband_config::{POD_ANNOTATIONS_CAPABILITY, PlainPods};
 pub use ipc::message::DeviceOp;
-pub use ipc::{message, plan, socket, socket_path};
+pub use ipc::{daemon_mark, message, plan, socket, socket_path};
 pub use protocol::{
     AttachmentId, CallTimeouts, CniCommand, CniContext, CniEnvironment, CniResult, CniVersion, ConfigError,
     ConfigFields, Error, FailPoint, Invocation, PluginConfig, PluginType, args, result,

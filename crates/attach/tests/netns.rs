@@ -34,6 +34,8 @@ mod multus_state;
 mod network_options;
 #[path = "netns/newer_journal.rs"]
 mod newer_journal;
+#[path = "netns/own_plugin_pkey.rs"]
+mod own_plugin_pkey;
 #[path = "netns/plain_pods.rs"]
 mod plain_pods;
 #[path = "netns/rdma.rs"]

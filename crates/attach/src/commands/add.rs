@@ -4,6 +4,7 @@
 //! ferroband    journal ─ plan from the daemon ─ steps ─ addresses from the daemon ─ status on the pod ─ print
 //!   plain pod  journal ─ steps of the wrapped network ─ pending status ─────────────────────────────── print
 //! ipoib        journal ─ one step ─ addresses from the daemon or an IPAM plugin ────────────────────── print
+//!   P_Key      journal ─ permission from the daemon ─ one step ─ partition ─ addresses ────────────── print
 //! ib-sriov, rdma, coordinator: like ipoib
 //! whereabouts  journal ─ addresses from the daemon ─────────────────────────────────────────────────── print
 //! ```
@@ -12,7 +13,7 @@
 
 use crate::commands::{del, sandbox};
 use crate::ipc::message::{self, DaemonReply, DaemonRequest};
-use crate::ipc::node_client::NodeClient;
+use crate::ipc::node_client::{NodeClient, is_daemon_installed};
 use crate::ipc::plan::{Attachment, Plan, PlanStep, StepKind};
 use crate::protocol::{
     AttachmentId, CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, PluginType, args,
@@ -23,6 +24,7 @@ use crate::state::pending_status::PendingStatus;
 use crate::state::{Lock, PendingUninstall};
 use crate::steps::apply::AddOperation;
 use ferroband_model::PodRef;
+use ferroband_model::config_object::set_key;
 use serde_json::Value;
 use std::io::Write;
 
@@ -67,7 +69,11 @@ pub(crate) fn add(
     // gets the request, and DEL must release them.
     journal.needs_release = match &single {
         None => true,
-        Some(attachment) => needs_daemon(plugin_type, attachment),
+        Some(attachment) => {
+            plugin_type.is_ipam()
+                || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
+                || uses_fabric_identity(attachment) && is_daemon_installed(context.root)
+        }
     };
     journal.set_plan(single.into_iter().collect());
     if plugin_type.is_chained() {
@@ -142,9 +148,10 @@ fn add_wrapped(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> 
 /// network that the configuration wraps.
 fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
     operation.preflight()?;
-    if operation.journal.needs_release {
-        // Request the addresses before the interface is created. If the daemon is unavailable, there is
-        // nothing to undo.
+    // Ask the daemon before the interface is created. If it is unavailable, there is nothing to undo.
+    if operation.journal.needs_release && uses_fabric_identity(&operation.entry(0).attachment) {
+        request_interface_plan(operation, cni_call)?;
+    } else if operation.journal.needs_release {
         request_addresses(operation, cni_call)?;
     }
     operation.apply()?;
@@ -167,6 +174,26 @@ fn save_attached(operation: &mut AddOperation<'_>) -> Result<CniResult, Error> {
     operation.journal.attached = true;
     operation.save()?;
     operation.entry(0).cni_result()
+}
+
+/// Ask the daemon whether the pod may use the P_Key or GUID of the configuration. The daemon starts to make the port a
+/// member of the partition, and to assign the addresses, which [`AddOperation::apply`] waits for.
+fn request_interface_plan(
+    operation: &mut AddOperation<'_>,
+    mut cni_call: message::CniCall,
+) -> Result<(), Error> {
+    // The name of the program decides what this plugin does, whatever `type` says.
+    if let Value::Object(config) = &mut cni_call.config {
+        set_key(config, "type", operation.journal.plugin_type.as_str().into());
+    }
+    match connect_and_request(operation, &DaemonRequest::AddInterface(cni_call))? {
+        DaemonReply::Plan(plan) => {
+            operation.membership = plan.membership;
+            operation.journal.pod = Some(plan.pod);
+            Ok(())
+        }
+        _ => Err(Error::UnexpectedReply { expected: "a plan" }),
+    }
 }
 
 fn request_addresses(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<(), Error> {
@@ -226,8 +253,8 @@ fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attac
     })
 }
 
-fn needs_daemon(plugin_type: PluginType, attachment: &Attachment) -> bool {
-    plugin_type.is_ipam() || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
+fn uses_fabric_identity(attachment: &Attachment) -> bool {
+    attachment.steps.iter().any(|step| step.kind.uses_fabric_identity())
 }
 
 fn call_message(call: &Invocation, pod: Option<PodRef>) -> message::CniCall {

@@ -4,7 +4,8 @@
 //! operation fails. Then the journal stays for a retry.
 
 use crate::commands::sandbox::SandboxState;
-use crate::ipc::plan::Attachment;
+use crate::ipc::node_client::is_daemon_installed;
+use crate::ipc::plan::{Attachment, StepKind};
 use crate::legacy::multus::{self, MultusState};
 use crate::protocol::result::CniResult;
 use crate::protocol::{
@@ -179,7 +180,11 @@ fn without_journal(
     let needs_release = match plugin_type {
         PluginType::Ferroband => damaged,
         PluginType::Rdma | PluginType::Coordinator => false,
-        PluginType::Ipoib | PluginType::IbSriov => PluginType::is_daemon_ipam(ipam),
+        PluginType::Ipoib | PluginType::IbSriov => {
+            let kind = StepKind::for_plugin(plugin_type, call.config.map());
+            let uses_fabric_identity = kind.is_ok_and(|kind| kind.uses_fabric_identity());
+            PluginType::is_daemon_ipam(ipam) || uses_fabric_identity && is_daemon_installed(context.root)
+        }
         PluginType::Whereabouts | PluginType::Spiderpool => true,
     };
     if needs_release && errors.is_empty() {

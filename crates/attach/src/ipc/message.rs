@@ -62,6 +62,9 @@ pub enum DaemonRequest {
     Attached(Vec<AttachmentOutcome>),
     /// Assign addresses for one interface according to `config.ipam` only (plugin `whereabouts` or `spiderpool`).
     Assign(CniCall),
+    /// Plan one interface whose plugin (`ipoib` or `ib-sriov`) is called on its own and uses a P_Key or a GUID. The reply
+    /// is a plan with this interface only. Carries the network namespace as a file descriptor.
+    AddInterface(CniCall),
     /// Release the addresses of a sandbox, or of one interface, that is gone from the node.
     Release {
         /// `CNI_CONTAINERID`.
@@ -102,7 +105,7 @@ pub enum DeviceOp {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum DaemonReply {
-    /// Reply to `Add`: the plan to apply.
+    /// Reply to `Add` and `AddInterface`: the plan to apply.
     Plan(Plan),
     /// Reply to `Addresses` and `Assign`: the assigned addresses.
     Addresses(Vec<AssignedAddresses>),

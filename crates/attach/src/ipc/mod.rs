@@ -5,4 +5,4 @@ pub(crate) mod node_client;
 pub mod plan;
 pub mod socket;
 
-pub use node_client::socket_path;
+pub use node_client::{daemon_mark, socket_path};

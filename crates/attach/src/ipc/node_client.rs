@@ -19,6 +19,17 @@ pub fn socket_path(root: &Root) -> PathBuf {
     root.run("ferroband/cni.sock")
 }
 
+/// Path of the file that the node daemon leaves when it starts. The directory of the socket is empty after a reboot; this
+/// file stays until Ferroband is uninstalled.
+pub fn daemon_mark(root: &Root) -> PathBuf {
+    root.state("daemon")
+}
+
+/// Whether the node has, or had, a daemon, without which P_Keys and GUIDs must not be used.
+pub(crate) fn is_daemon_installed(root: &Root) -> bool {
+    daemon_mark(root).exists() || socket_path(root).exists()
+}
+
 /// A connection to the node daemon's CNI socket, for the requests of one CNI call.
 #[derive(Debug)]
 pub(crate) struct NodeClient {

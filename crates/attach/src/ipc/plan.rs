@@ -226,6 +226,15 @@ impl StepKind {
         })
     }
 
+    /// Whether the step uses a P_Key or a GUID of the user's choice, which the daemon must permit.
+    pub fn uses_fabric_identity(&self) -> bool {
+        match self {
+            Self::Ipoib { child, .. } => child.pkey.is_some(),
+            Self::IbSriov { vf, .. } => vf.pkey.is_some() || vf.guid.is_some(),
+            Self::Foreign | Self::Rdma { .. } | Self::Coordinator(_) => false,
+        }
+    }
+
     /// Whether the daemon assigns the addresses of the step's interface.
     pub fn uses_daemon_ipam(&self) -> bool {
         matches!(self, Self::Ipoib { daemon_ipam: true, .. } | Self::IbSriov { daemon_ipam: true, .. })

@@ -131,6 +131,7 @@ fn serve(stream: UnixStream, state: &Mutex<ScriptedDaemonState>) -> usize {
 fn build_reply(state: &mut ScriptedDaemonState, request: DaemonRequest) -> Option<DaemonReply> {
     let kind = match &request {
         DaemonRequest::Add(_) => "Add",
+        DaemonRequest::AddInterface(_) => "AddInterface",
         DaemonRequest::Members(_) => "Members",
         DaemonRequest::DeviceOp(_) => "Unbroken",
         DaemonRequest::Addresses => "Addresses",
@@ -167,6 +168,11 @@ fn build_reply(state: &mut ScriptedDaemonState, request: DaemonRequest) -> Optio
                 membership: state.membership,
                 partitions: Vec::new(),
             })
+        }
+        DaemonRequest::AddInterface(call) => {
+            state.held.insert(format!("{}/{}", call.container, call.ifname));
+            let (pod, container) = (call.pod.clone().unwrap_or_default(), call.container.clone());
+            DaemonReply::Plan(Plan { pod, container, membership: state.membership, ..Plan::default() })
         }
         DaemonRequest::Addresses => DaemonReply::Addresses(state.assigned.clone()),
         DaemonRequest::Assign(call) => {

@@ -16,4 +16,4 @@ mod tests;
 
 pub use attachment::fault_in_network;
 pub use ip_requests::AttachmentIpRequests;
-pub use plan::{PlanOutput, build_plan};
+pub use plan::{PlanOutput, build_plan, partition_requests};

@@ -1,13 +1,19 @@
 //! What CNI calls need from the daemon, and the calls that are answered with one message.
 
+use super::socket::protocol_fault;
 use crate::{
     address::{AllocatorHandle, DetectionSettings},
-    build::{AttachmentIpRequests, PlanOutput, build_plan},
+    build::{AttachmentIpRequests, PlanOutput, build_plan, partition_requests},
     observe::{NetworkStatusWriter, PodEventRecorder},
-    resolve::PodResolver,
+    resolve::{PodResolver, ResolvedInterface, ResolvedPod},
 };
 use ferroband_address::AddressRelease;
-use ferroband_attach::{DeviceOp, message::CniCall, plan::AssignedAddresses};
+use ferroband_attach::{
+    DeviceOp,
+    message::CniCall,
+    plan::{AssignedAddresses, Attachment, Plan, PlanStep, StepKind},
+};
+use ferroband_config::network_name;
 use ferroband_kernel::{Hardware, Host, Netns};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use ferroband_partition::PartitionMembership;
@@ -44,17 +50,51 @@ impl CniHandler {
         Ok((planned, PodRef { uid: resolved.pod.facts.uid.clone(), ..resolved.pod.pod }))
     }
 
+    /// Builds the plan of one interface, for a plugin that another meta plugin calls. It has the same rights as a network
+    /// of a plan of ours.
+    pub async fn plan_interface(&self, call: &CniCall) -> Result<(PlanOutput, PodRef), Fault> {
+        let mut resolved = self.resolver.resolve_interface(call).await?;
+        let kind = StepKind::from_config(&resolved.config).map_err(|e| e.fault())?;
+        if !kind.uses_fabric_identity() {
+            return Err(protocol_fault("the plugin uses neither a P_Key nor a GUID".to_owned()));
+        }
+        let ip_requests = match kind.uses_daemon_ipam() {
+            true => vec![self.interface_requests(&mut resolved).await?],
+            false => Vec::new(),
+        };
+        let name = network_name(&resolved.config).to_owned();
+        let attachments = vec![Attachment {
+            network: name.clone(),
+            name,
+            ifname: call.ifname.clone(),
+            steps: vec![PlanStep { config: resolved.config, kind }],
+            ..Attachment::default()
+        }];
+        let partitions = partition_requests(&attachments);
+        let ResolvedPod { pod, facts, container, .. } = resolved.pod;
+        let with_uid = PodRef { uid: facts.uid.clone(), ..pod.clone() };
+        let plan = Plan { pod, container, attachments, membership: false, partitions };
+        Ok((PlanOutput { plan, ip_requests, marks: Vec::new() }, with_uid))
+    }
+
     /// Assigns the addresses of one interface, for a foreign plugin that uses Ferroband as its IPAM plugin.
     pub async fn assign_interface(&self, call: &CniCall) -> Result<AssignedAddresses, Fault> {
         let mut resolved = self.resolver.resolve_interface(call).await?;
-        let requests = match AttachmentIpRequests::for_interface(&resolved) {
-            Err(fault) if self.resolver.refresh_pools(&mut resolved.pod, &fault).await => {
-                AttachmentIpRequests::for_interface(&resolved)?
-            }
-            requests => requests?,
-        };
+        let requests = self.interface_requests(&mut resolved).await?;
         let assigned = self.assign_addresses(vec![requests]).await?;
         Ok(assigned.into_iter().next().unwrap_or_default())
+    }
+
+    async fn interface_requests(
+        &self,
+        resolved: &mut ResolvedInterface,
+    ) -> Result<AttachmentIpRequests, Fault> {
+        match AttachmentIpRequests::for_interface(resolved) {
+            Err(fault) if self.resolver.refresh_pools(&mut resolved.pod, &fault).await => {
+                AttachmentIpRequests::for_interface(resolved)
+            }
+            requests => requests,
+        }
     }
 
     /// Assigns the addresses of a plan. Either all networks of the sandbox get their addresses or none does.

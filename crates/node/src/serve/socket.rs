@@ -157,12 +157,15 @@ fn handle_request<'a>(
         fault
     };
     match request {
-        DaemonRequest::Add(call) => {
+        DaemonRequest::Add(ref call) | DaemonRequest::AddInterface(ref call) => {
             let pod = call.pod.as_ref().map(ToString::to_string);
             let span = info_span!("add", container = call.container, pod);
             let _entered = span.clone().entered();
             let netns = fds.into_iter().next().and_then(|fd| Netns::from_fd(fd).ok());
-            let planned = runtime.block_on(handler.plan(&call));
+            let planned = match &request {
+                DaemonRequest::AddInterface(call) => runtime.block_on(handler.plan_interface(call)),
+                _ => runtime.block_on(handler.plan(call)),
+            };
             let add =
                 planned.and_then(|planned| AddSession::begin(handler, runtime, planned, netns)).map_err(
                     |fault| report(fault, "cannot plan the attachments of the pod", call.pod.as_ref()),

@@ -14,7 +14,9 @@ use ferroband_attach::{
     socket::Channel,
 };
 use ferroband_kernel::{Error, Host, IpoibChild, IpoibMode, IpoibParent, Root};
-use ferroband_model::{Fault, FaultCode, PKey, PodRef};
+use ferroband_model::{Fault, FaultCode, Guid, PKey, PodRef, RequestedPKey};
+use ferroband_partition::{PartitionMembership, SandboxPartitions};
+use futures::future::BoxFuture;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::{fs, os::unix::net::UnixStream, path::PathBuf, sync::Arc, time::Duration};
@@ -79,6 +81,10 @@ fn definition(name: &str, master: &str) -> Value {
 
 impl CniServerFixture {
     fn start() -> Self {
+        Self::start_with(Arc::new(ferroband_testbed::UnmanagedPartitions))
+    }
+
+    fn start_with(partitions: Arc<dyn PartitionMembership>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let net_d = folder.path().join("net.d");
         fs::create_dir(&net_d).unwrap();
@@ -114,7 +120,7 @@ impl CniServerFixture {
                 allocations_restored: tokio::sync::watch::channel(true).1,
             },
             hardware: None,
-            partitions: Arc::new(ferroband_testbed::UnmanagedPartitions),
+            partitions,
             host: Arc::new(FakeIpoibHost(Root::at(folder.path()))),
             allocator,
             probing: DetectionSettings { duplicates: DetectionMode::Off, gateways: DetectionMode::Off },
@@ -509,6 +515,56 @@ fn delegated_whereabouts_assigns_one_interface() {
     let same_interface = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net7".into()) };
     assert_eq!(node.send_request(&same_interface), DaemonReply::Done);
     assert_eq!(used(), 0);
+}
+
+/// Partitions in which one namespace may use no P_Key.
+struct ClosedPartitions(&'static str);
+
+impl PartitionMembership for ClosedPartitions {
+    fn begin_add(&self, sandbox: SandboxPartitions<'_>) -> Result<bool, Fault> {
+        let keys: Vec<_> = sandbox.requests.iter().filter_map(|request| request.pkey).collect();
+        assert_eq!(keys, [RequestedPKey::new(0x3e8).unwrap()]);
+        match sandbox.pod.namespace == self.0 {
+            true => Err(Fault::new(FaultCode::InvalidConfig, "network n", "not admitted", "ask")),
+            false => Ok(true),
+        }
+    }
+
+    fn wait_until_member<'a>(
+        &'a self,
+        _: SandboxPartitions<'a>,
+        _: &'a [(usize, Guid)],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn remove_sandbox(&self, _: &str, _: Option<&str>) {}
+}
+
+#[test]
+fn a_plugin_of_another_meta_plugin_gets_only_partitions_that_admit_its_pod() {
+    let plugin = json!({"name": "n", "type": "ipoib", "master": "ib0", "pKey": 1000,
+        "ipam": {"type": "whereabouts", "range": "192.168.0.0/24"}});
+    let call = CniCall { ifname: "net1".into(), config: plugin, ..call("a") };
+    for (closed, admitted) in [("other", true), ("default", false)] {
+        let node = CniServerFixture::start_with(Arc::new(ClosedPartitions(closed)));
+        node.add_pod("a", None);
+        let mut channel = node.connect();
+        match send_request(&mut channel, &DaemonRequest::AddInterface(call.clone())) {
+            DaemonReply::Plan(plan) if admitted => {
+                assert!(plan.membership && plan.pod.uid == "uid-a", "{plan:?}");
+                assert_eq!((plan.attachments.len(), plan.attachments[0].ifname.as_str()), (1, "net1"));
+                assert_eq!(send_request(&mut channel, &DaemonRequest::Members(vec![])), DaemonReply::Done);
+                let DaemonReply::Addresses(assigned) = send_request(&mut channel, &DaemonRequest::Addresses)
+                else {
+                    panic!()
+                };
+                assert_eq!(assigned[0].ips[0].address.to_string(), "192.168.0.1/24");
+            }
+            DaemonReply::Fault(fault) if !admitted => assert_eq!(fault.cause, "not admitted"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

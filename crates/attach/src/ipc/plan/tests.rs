@@ -152,3 +152,20 @@ fn a_step_is_serialized_losslessly() {
     let text = serde_json::to_string(&kind).unwrap();
     assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);
 }
+
+#[test]
+fn a_pkey_or_a_guid_needs_the_permission_of_the_daemon() {
+    let uses =
+        |config: Value| StepKind::from_config(config.as_object().unwrap()).unwrap().uses_fabric_identity();
+    let vf = |more: Value| {
+        let mut config = json!({"type": "ib-sriov", "deviceID": "0000:86:00.2"});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    assert!(uses(json!({"type": "ipoib", "master": "ib0", "PKEY": 5})));
+    assert!(!uses(json!({"type": "ipoib", "master": "ib0", "pkey": ""})));
+    assert!(uses(vf(json!({"pkey": "0x5"}))));
+    assert!(uses(vf(json!({"runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:00:01"}}))));
+    assert!(uses(vf(json!({"args": {"cni": {"guid": "02:00:00:00:00:00:00:01"}}}))));
+    assert!(!uses(vf(json!({}))) && !uses(json!({"type": "bridge", "pkey": 5})));
+}
