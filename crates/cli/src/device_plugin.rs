@@ -103,4 +103,17 @@ mod tests {
         assert_eq!(security["allowPrivilegeEscalation"], false);
         assert!(pod["hostNetwork"].is_null() && pod["automountServiceAccountToken"] == false);
     }
+
+    #[test]
+    fn containers_without_privileges_have_a_seccomp_profile() {
+        for text in [
+            include_str!("../../../examples/rdma-device/daemonset.yaml"),
+            include_str!("../../../deploy/charts/ferroband/templates/_helpers.tpl"),
+            include_str!("../../../deploy/charts/ferroband/templates/daemons/deployment.yaml"),
+            include_str!("../../../deploy/charts/rdma-tools/values.yaml"),
+        ] {
+            let containers = text.matches("capabilities:\n").count();
+            assert_eq!(text.matches("type: RuntimeDefault\n").count(), containers, "{text}");
+        }
+    }
 }

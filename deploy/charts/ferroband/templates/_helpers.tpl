@@ -76,6 +76,8 @@ spec:
             allowPrivilegeEscalation: false
             capabilities:
               drop: [ALL]
+            seccompProfile:
+              type: RuntimeDefault
 {{- end -}}
 
 {{/* Labels and annotations of a hook's objects. */}}
