@@ -13,7 +13,7 @@
 
 use crate::commands::{del, sandbox};
 use crate::ipc::message::{self, DaemonReply, DaemonRequest};
-use crate::ipc::node_client::{NodeClient, is_daemon_installed};
+use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::{Attachment, Plan, PlanStep, StepKind};
 use crate::protocol::{
     AttachmentId, CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, PluginType, args,
@@ -67,13 +67,10 @@ pub(crate) fn add(
     let cni_call = call_message(call, pod);
     // Set `needs_release` before the request is sent. The daemon starts assigning addresses as soon as it
     // gets the request, and DEL must release them.
+    let needs_permission = sandbox::needs_permission(context.root, plugin_type, &call.config);
     journal.needs_release = match &single {
         None => true,
-        Some(attachment) => {
-            plugin_type.is_ipam()
-                || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
-                || uses_fabric_identity(attachment) && is_daemon_installed(context.root)
-        }
+        Some(attachment) => needs_permission || needs_addresses(plugin_type, attachment),
     };
     journal.set_plan(single.into_iter().collect());
     if plugin_type.is_chained() {
@@ -85,7 +82,7 @@ pub(crate) fn add(
         PluginType::Ferroband if wrapped_only => add_wrapped(&mut operation, cni_call),
         PluginType::Ferroband => add_all_networks(&mut operation, cni_call),
         PluginType::Ipoib | PluginType::IbSriov | PluginType::Rdma | PluginType::Coordinator => {
-            add_single(&mut operation, cni_call)
+            add_single(&mut operation, cni_call, needs_permission)
         }
         PluginType::Whereabouts | PluginType::Spiderpool => add_addresses_only(&mut operation, cni_call),
     };
@@ -132,7 +129,7 @@ fn add_all_networks(
 
 /// Attach the network that the configuration wraps, without the daemon.
 fn add_wrapped(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
-    let result = add_single(operation, cni_call)?;
+    let result = add_single(operation, cni_call, false)?;
     // The pod must start even if its status cannot be written.
     if let Err(error) = PendingStatus::new(operation.journal.id()).write(operation.context.root) {
         eprintln!(
@@ -146,10 +143,14 @@ fn add_wrapped(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> 
 
 /// Apply one attachment without requesting a plan from the daemon: that of a plugin called on its own, or the
 /// network that the configuration wraps.
-fn add_single(operation: &mut AddOperation<'_>, cni_call: message::CniCall) -> Result<CniResult, Error> {
+fn add_single(
+    operation: &mut AddOperation<'_>,
+    cni_call: message::CniCall,
+    needs_permission: bool,
+) -> Result<CniResult, Error> {
     operation.preflight()?;
     // Ask the daemon before the interface is created. If it is unavailable, there is nothing to undo.
-    if operation.journal.needs_release && uses_fabric_identity(&operation.entry(0).attachment) {
+    if needs_permission {
         request_interface_plan(operation, cni_call)?;
     } else if operation.journal.needs_release {
         request_addresses(operation, cni_call)?;
@@ -253,8 +254,8 @@ fn single_attachment(plugin_type: PluginType, call: &Invocation) -> Result<Attac
     })
 }
 
-fn uses_fabric_identity(attachment: &Attachment) -> bool {
-    attachment.steps.iter().any(|step| step.kind.uses_fabric_identity())
+fn needs_addresses(plugin_type: PluginType, attachment: &Attachment) -> bool {
+    plugin_type.is_ipam() || attachment.steps.iter().any(|step| step.kind.uses_daemon_ipam())
 }
 
 fn call_message(call: &Invocation, pod: Option<PodRef>) -> message::CniCall {

@@ -3,9 +3,8 @@
 //! DEL needs neither the daemon nor the namespace. It fails only if a foreign plugin's DEL or a kernel
 //! operation fails. Then the journal stays for a retry.
 
-use crate::commands::sandbox::SandboxState;
-use crate::ipc::node_client::is_daemon_installed;
-use crate::ipc::plan::{Attachment, StepKind};
+use crate::commands::sandbox::{SandboxState, needs_permission};
+use crate::ipc::plan::Attachment;
 use crate::legacy::multus::{self, MultusState};
 use crate::protocol::result::CniResult;
 use crate::protocol::{
@@ -181,9 +180,7 @@ fn without_journal(
         PluginType::Ferroband => damaged,
         PluginType::Rdma | PluginType::Coordinator => false,
         PluginType::Ipoib | PluginType::IbSriov => {
-            let kind = StepKind::for_plugin(plugin_type, call.config.map());
-            let uses_fabric_identity = kind.is_ok_and(|kind| kind.uses_fabric_identity());
-            PluginType::is_daemon_ipam(ipam) || uses_fabric_identity && is_daemon_installed(context.root)
+            PluginType::is_daemon_ipam(ipam) || needs_permission(context.root, plugin_type, &call.config)
         }
         PluginType::Whereabouts | PluginType::Spiderpool => true,
     };

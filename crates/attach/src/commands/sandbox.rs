@@ -1,4 +1,5 @@
-//! What an ADD checks first: the pod's network namespace, the default network's readiness, and whether the pod is plain.
+//! What an ADD checks first: the pod's network namespace, the default network's readiness, whether the pod is plain, and
+//! whether the daemon must permit the call.
 //!
 //! ```text
 //! daemon ── plainPods in the CNI configuration ─┐
@@ -8,8 +9,9 @@
 //! The daemon decides which pods are plain. The program only compares, so that it needs neither the daemon nor the API
 //! server for pods that do not use Ferroband.
 
-use crate::ipc::plan::Attachment;
-use crate::protocol::{CniContext, ConfigError, Error, Invocation};
+use crate::ipc::node_client::is_daemon_installed;
+use crate::ipc::plan::{Attachment, StepKind};
+use crate::protocol::{CniContext, ConfigError, Error, Invocation, PluginConfig, PluginType};
 use crate::state::journal::Journal;
 use ferroband_config::{limit_to_capabilities, set_runtime_config};
 use ferroband_kernel::{Error as KernelError, Netns, Root, boot_id};
@@ -129,4 +131,12 @@ pub(crate) fn wrapped_network(call: &Invocation) -> Result<Attachment, Error> {
         }
     }
     Ok(network)
+}
+
+/// Whether the daemon must permit what a plugin called on its own is configured to use. On a node that never had a
+/// daemon, nobody manages P_Keys and GUIDs.
+pub(crate) fn needs_permission(root: &Root, plugin_type: PluginType, config: &PluginConfig) -> bool {
+    let kind = StepKind::for_plugin(plugin_type, config.map());
+    let has_daemon = |kind: &StepKind| kind.uses_daemon_ipam() || is_daemon_installed(root);
+    kind.is_ok_and(|kind| kind.uses_fabric_identity() && has_daemon(&kind))
 }

@@ -45,6 +45,9 @@ pub(crate) fn status(
                 _ => Ok(()),
             };
             usable.map_err(not_ready)?;
+            if sandbox::needs_permission(context.root, plugin_type, &call.config) {
+                check_daemon(context)?;
+            }
             let interface = call.config.interface()?;
             match interface.ipam_plugin {
                 None => Ok(()),

@@ -76,8 +76,16 @@ fn where_a_daemon_was_installed_no_answer_means_no() {
     fs::write(daemon_mark(&fixture.root), "").unwrap();
     let error = run(&fixture, "ADD", &pod, &config(json!({}))).unwrap_err();
     assert!(matches!(error, Error::DaemonUnavailable { .. }), "{error}");
+    let newest = config(json!({"cniVersion": "1.1.0"}));
+    assert_eq!(run(&fixture, "STATUS", &pod, &newest).unwrap_err().code(), 50);
     assert_eq!((pod.link_names(), fixture.pending_releases()), (vec![], vec![]));
     fixture.assert_clean();
+    run(&fixture, "DEL", &pod, &config(json!({}))).unwrap();
+    assert_eq!(
+        fixture.pending_releases().len(),
+        1,
+        "the journal may be lost, so the release waits for the daemon"
+    );
     // Without a P_Key there is nothing to ask.
     let plain = config(json!({"PKey": null}));
     run(&fixture, "ADD", &pod, &plain).unwrap();
