@@ -4,7 +4,7 @@
 //! a kind together (docs/decisions/0062).
 
 use crate::{
-    Retry, loop_metrics,
+    Retry, catch_panic_async, loop_metrics,
     tasks::{TaskEnded, TaskSet},
     watch_cache::WatchCache,
 };
@@ -14,7 +14,7 @@ use tokio::{
     sync::{Notify, watch},
     time::{self, Instant},
 };
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// When a controller runs.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +107,9 @@ where
 
 /// Runs a pass of `controller` after every trigger. After a failed pass, the next one follows with backoff.
 /// Never returns.
+///
+/// A pass that panics has failed. An object of a tenant may cause the panic: if it ended the process, it would end the
+/// next leader as well, and all other controllers with it.
 pub async fn run_controller<C: Controller>(controller: C, mut trigger: Trigger) {
     let ControllerTiming { debounce, resync, backoff } = C::TIMING;
     let mut retry = Retry::new(backoff.0, backoff.1);
@@ -114,18 +117,25 @@ pub async fn run_controller<C: Controller>(controller: C, mut trigger: Trigger) 
     loop {
         trigger.mark_seen();
         let start = Instant::now();
-        let result = controller.reconcile().await;
-        loop_metrics::count_pass(C::NAME, result.is_err(), start.elapsed());
+        let result = catch_panic_async(controller.reconcile()).await;
+        loop_metrics::count_pass(C::NAME, !matches!(result, Ok(Ok(_))), start.elapsed());
         let next = match result {
-            Ok(requeue_after) => {
+            Ok(Ok(requeue_after)) => {
                 if retry.succeeded() {
                     info!(controller = C::NAME, "recovered");
                 }
                 requeue_after.unwrap_or(resync)
             }
-            Err(e) => {
+            Ok(Err(e)) => {
                 if let Some(error) = retry.news(&e) {
                     warn!(controller = C::NAME, error, "reconciliation failed; retrying");
+                }
+                retry.pause().await;
+                Duration::ZERO
+            }
+            Err(panic) => {
+                if let Some(error) = retry.news(&panic) {
+                    error!(controller = C::NAME, error, "reconciliation failed; retrying");
                 }
                 retry.pause().await;
                 Duration::ZERO
@@ -187,6 +197,34 @@ mod tests {
 
         let counted = format!("ferroband_controller_failures_total{{controller=\"counting\"}} {failed}\n");
         assert!(render_loop_metrics().contains(&counted), "{counted}");
+    }
+
+    /// Panics in its first pass.
+    struct PanickingController(Arc<AtomicU32>);
+
+    impl Controller for PanickingController {
+        const NAME: &'static str = "panicking";
+        type Error = TaskEnded;
+
+        async fn reconcile(&self) -> Result<Option<Duration>, TaskEnded> {
+            time::sleep(Duration::from_millis(1)).await;
+            assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "an object of a tenant");
+            Ok(None)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_that_panics_is_repeated() {
+        let passes = Arc::new(AtomicU32::new(0));
+        let task = tokio::spawn(run_controller(PanickingController(passes.clone()), Trigger::default()));
+        time::sleep(Duration::from_secs(10)).await;
+        assert!(!task.is_finished());
+        assert_eq!(passes.load(Ordering::Relaxed), 2);
+        assert!(
+            render_loop_metrics()
+                .contains("ferroband_controller_failures_total{controller=\"panicking\"} 1\n")
+        );
+        task.abort();
     }
 
     #[tokio::test(start_paused = true)]

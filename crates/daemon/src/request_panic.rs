@@ -1,6 +1,7 @@
-//! Panics while a request is handled fail that request only. All other panics end the process.
+//! Panics while a request is handled, or in a pass of a controller, fail that request or pass only. All other panics
+//! end the process.
 //!
-//! A request contains input of other programs. A defect that such input triggers must not end the daemon for everyone
+//! Requests and API objects are input of tenants. A defect that such input triggers must not end the daemon for everyone
 //! else. Anywhere else a panic would leave a daemon that looks healthy while one of its tasks is gone, so the process
 //! aborts and is restarted.
 
@@ -18,10 +19,10 @@ thread_local! {
     static HANDLES_REQUEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The message of a panic that was caught while a request was handled.
+/// The message of a panic that was caught.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the request caused a panic: {message}; this is a defect of Ferroband, please report it with the log"
+    "the request or object caused a panic: {message}; this is a defect of Ferroband, please report it with the log"
 )]
 pub struct RequestPanic {
     pub message: String,
