@@ -17,6 +17,7 @@
 //! Everything is pure except for the SubnetManager implementations and the loop that drives them. Durable state is in
 //! API objects. The state in this crate is rebuilt from them and from the subnet manager.
 
+mod answer_check;
 mod backoff;
 mod cluster_slice;
 mod error;
@@ -34,6 +35,7 @@ mod settings;
 mod subnet_manager;
 pub mod ufm;
 
+pub use answer_check::DoubtfulAnswer;
 pub use backoff::Backoff;
 pub use cluster_slice::ClusterSlice;
 pub use error::{Error, RequestOutcome, SettingError};

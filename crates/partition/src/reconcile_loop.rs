@@ -20,6 +20,9 @@ const MIN_LIST_PAUSE_FACTOR: u32 = 10;
 /// still be working on it.
 const MAX_FAILED_LIST_PAUSE: Duration = Duration::from_secs(60);
 
+/// Pause before an answer that is not believed yet is compared with the next one.
+const CONFIRM_PAUSE: Duration = Duration::from_secs(1);
+
 /// A running reconciler, shared between the reconcile loop and the callers that set the desired memberships.
 #[derive(Clone, Default)]
 pub struct ReconcilerHandle {
@@ -148,7 +151,13 @@ async fn reconcile_with(
                 let now = Instant::now();
                 match outcome {
                     Ok(fabric) => {
-                        handle.lock().record_list(mark, &fabric);
+                        let doubt = handle.lock().record_list(mark, &fabric);
+                        if let Some(doubt) = doubt {
+                            warn!(%doubt, "answer of the subnet manager not believed yet");
+                            list_at = now + CONFIRM_PAUSE.min(period).max(took);
+                            report_health(health, None, with_warning(health, doubt.to_string()));
+                            continue;
+                        }
                         let usual = last_duration.replace(took).map_or(took, |last| last.min(took));
                         (failures, list_at) = (0, now + period.max(usual * MIN_LIST_PAUSE_FACTOR));
                         report_health(health, None, Some(fabric));
@@ -168,6 +177,15 @@ async fn reconcile_with(
             () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
         }
     }
+}
+
+/// Returns the last report that was believed, with a warning.
+fn with_warning(health: &watch::Sender<SubnetManagerHealth>, warning: String) -> Option<FabricReport> {
+    let mut fabric = FabricReport::clone(health.borrow().fabric.as_ref()?);
+    if !fabric.warnings.contains(&warning) {
+        fabric.warnings.push(warning);
+    }
+    Some(fabric)
 }
 
 fn report_health(

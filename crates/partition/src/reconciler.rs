@@ -7,6 +7,7 @@
 //!                                                    failed: uncertain, backs off ◀┘
 //! ```
 
+use crate::answer_check::{AnswerCheck, DoubtfulAnswer};
 use crate::partition_change::{diff, diff_partition};
 use crate::{
     Backoff, Error, FabricReport, GuidRange, MembershipTable, Ownership, PartitionBatch, PartitionChange,
@@ -50,6 +51,7 @@ pub struct PartitionReconciler {
     observed: Option<MembershipTable>,
     /// Partitions whose members have never been read. Nothing is known about them, and they are not changed.
     unread: BTreeSet<RequestedPKey>,
+    answer_check: AnswerCheck,
     uncertain: BTreeSet<(RequestedPKey, Guid)>,
     in_flight: BTreeMap<RequestedPKey, PartitionChange>,
     failures: BTreeMap<RequestedPKey, PartitionFailure>,
@@ -137,24 +139,29 @@ impl PartitionReconciler {
     }
 
     /// Records what was read from the subnet manager. Partitions that changed since the read started, and those that
-    /// could not be read, keep their known state.
-    pub fn record_list(&mut self, mark: u64, report: &FabricReport) {
+    /// could not be read, keep their known state. An answer that is returned as doubtful is not recorded.
+    pub fn record_list(&mut self, mark: u64, report: &FabricReport) -> Option<DoubtfulAnswer> {
         let mut table = report.members.clone();
-        self.stale = report.stale;
         let changed_since = self.changed_at.iter().filter(|(_, at)| **at > mark).map(|(key, _)| *key);
         let keep = changed_since.chain(self.in_flight.keys().copied()).chain(report.unread.iter().copied());
         let keep: BTreeSet<RequestedPKey> = keep.collect();
-        let is_unknown = |key: &&RequestedPKey| self.observed.is_none() || self.unread.contains(*key);
-        self.unread = report.unread.iter().filter(is_unknown).copied().collect();
         if let Some(observed) = &self.observed {
             for key in &keep {
                 table.copy_partition(*key, observed);
             }
         }
+        let doubt = self.answer_check.doubt(self.observed.as_ref(), &table, report.lacks_default_partition);
+        if doubt.is_some() {
+            return doubt;
+        }
+        self.stale = report.stale;
+        let is_unknown = |key: &&RequestedPKey| self.observed.is_none() || self.unread.contains(*key);
+        self.unread = report.unread.iter().filter(is_unknown).copied().collect();
         self.observed = Some(table);
         self.uncertain.retain(|(key, _)| keep.contains(key));
         self.changed_at.retain(|_, at| *at > mark);
         self.pending_changes = None;
+        None
     }
 
     /// Forgets everything but the desired memberships, for a new subnet manager. Batches in flight are abandoned: what

@@ -37,6 +37,8 @@ pub struct FabricReport {
     pub members: MembershipTable,
     /// Partitions that exist but whose members could not be read.
     pub unread: BTreeSet<RequestedPKey>,
+    /// Whether the default partition is missing in the subnet manager's answer. Every fabric has it.
+    pub lacks_default_partition: bool,
     /// Whether the ports of pods are full members of the default partition, so that partitions do not isolate. `None`
     /// if unknown.
     pub open: Option<bool>,

@@ -156,3 +156,10 @@ async fn name_says_where_ufm_is() {
     let name = ufm.client.name();
     assert!(name.starts_with("ufm http://127.0.0.1"), "{name}");
 }
+
+#[tokio::test]
+async fn a_connection_without_tls_causes_a_warning() {
+    let ufm = ScriptedUfm::start(&[(200, r#"{"0x7fff": {}}"#), (404, "{}")]).await;
+    let report = ufm.client.observe().await.unwrap();
+    assert!(report.warnings.iter().any(|text| text.contains("UFM_HTTP_SCHEMA")), "{:?}", report.warnings);
+}

@@ -262,3 +262,66 @@ fn member_desired_again_during_its_removal_is_pending() {
     reconciler.finish_batch(&again[0], &Ok(()), now);
     assert_eq!(reconciler.membership_state(key(5), Guid::new(1)), MembershipState::Programmed);
 }
+
+fn many(count: u64) -> MembershipTable {
+    (1..=count).map(|guid| (key(5), Guid::new(guid), Membership::Full)).collect()
+}
+
+fn answer(reconciler: &mut PartitionReconciler, report: &FabricReport) -> Option<DoubtfulAnswer> {
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, report)
+}
+
+fn with_members(count: u64) -> PartitionReconciler {
+    let mut reconciler = PartitionReconciler::default();
+    reconciler.set_desired(many(count), ownership());
+    assert_eq!(answer(&mut reconciler, &report(many(count))), None);
+    reconciler
+}
+
+#[test]
+fn an_answer_that_drops_many_members_is_believed_when_it_is_seen_twice() {
+    let mut reconciler = with_members(90);
+    let few = report(many(60));
+    let doubt = answer(&mut reconciler, &few).unwrap();
+    assert_eq!(doubt, DoubtfulAnswer::MembersDropped { dropped: 30, known: 90 });
+    assert_eq!(reconciler.observed().unwrap().len(), 90, "nothing is forgotten");
+    assert!(!reconciler.is_removed(key(5), Guid::new(70)) && reconciler.pending_changes().is_empty());
+    assert_eq!(answer(&mut reconciler, &few), None);
+    assert_eq!(reconciler.pending_changes()[&key(5)].add.len(), 30);
+
+    // An answer that is complete again ends the doubt.
+    let mut reconciler = with_members(90);
+    assert!(answer(&mut reconciler, &few).is_some());
+    assert_eq!(answer(&mut reconciler, &report(many(90))), None);
+    assert!(answer(&mut reconciler, &few).is_some());
+    // The next answer drops other members, which were seen once.
+    let others = (40..=90).map(|guid| (key(5), Guid::new(guid), Membership::Full)).collect();
+    assert!(answer(&mut reconciler, &report(others)).is_some());
+}
+
+#[test]
+fn an_answer_that_drops_few_members_is_believed_at_once() {
+    for (known, left) in [(90, 70), (24, 4), (99, 90)] {
+        assert_eq!(answer(&mut with_members(known), &report(many(left))), None, "{known} to {left}");
+    }
+    let mut reconciler = with_members(21);
+    assert!(answer(&mut reconciler, &report(MembershipTable::default())).is_some(), "all of 21");
+}
+
+#[test]
+fn an_answer_without_the_default_partition_is_believed_when_it_is_seen_twice() {
+    let lacking = |count| FabricReport { lacks_default_partition: true, ..report(many(count)) };
+    let mut reconciler = with_members(5);
+    assert_eq!(answer(&mut reconciler, &lacking(0)), Some(DoubtfulAnswer::NoDefaultPartition));
+    assert_eq!(reconciler.observed().unwrap().len(), 5);
+    assert_eq!(answer(&mut reconciler, &lacking(0)), None);
+    assert!(reconciler.observed().unwrap().is_empty());
+    assert_eq!(answer(&mut reconciler, &report(many(5))), None);
+    assert!(answer(&mut reconciler, &lacking(5)).is_some(), "an answer in between");
+
+    let mut first = PartitionReconciler::default();
+    first.set_desired(many(5), ownership());
+    assert!(answer(&mut first, &lacking(0)).is_some());
+    assert!(first.observed().is_none() && first.start_batches(Instant::now(), PER_PARTITION).is_empty());
+}

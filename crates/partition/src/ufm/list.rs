@@ -15,6 +15,10 @@ use std::sync::atomic::Ordering;
 /// Number of partitions that are read at the same time.
 const MAX_PARALLEL_READS: usize = 4;
 
+/// Warning about a connection without TLS.
+const PLAIN_HTTP: &str = "the connection to UFM is not encrypted, so anyone on the path can read the credentials and \
+    change the answers; set UFM_HTTP_SCHEMA to https";
+
 impl Ufm {
     /// Lists all members. If UFM cannot list them in time, reads one partition after another: then a partition that
     /// cannot be read does not hide the others.
@@ -31,6 +35,9 @@ impl Ufm {
                 outcome => outcome?,
             }
         };
+        if self.client.name.contains("http://") {
+            fabric.warnings.push(PLAIN_HTTP.to_owned());
+        }
         // UFM's opensm always programs virtual ports.
         fabric.virtualization = Some(true);
         // Not every UFM version has this endpoint. Without it, default management keys are not reported.
@@ -69,6 +76,7 @@ impl Ufm {
         // All ports are members of the default partition, and its members are not needed.
         let is_default =
             |name: &str| name.parse::<PKey>().is_ok_and(|key| key.base() == PKey::DEFAULT.base());
+        let lacks_default_partition = !names.iter().any(|name| is_default(name));
         let names: Vec<String> = names.into_iter().filter(|name| !is_default(name)).collect();
         let count = names.len();
         let reads = names.into_iter().map(|name| async {
@@ -88,7 +96,7 @@ impl Ufm {
         {
             return Err(error);
         }
-        let mut fabric = response::parse_partitions(&partitions);
+        let mut fabric = FabricReport { lacks_default_partition, ..response::parse_partitions(&partitions) };
         for (name, error) in failures {
             fabric.unread.extend(name.parse::<PKey>().ok().and_then(|key| RequestedPKey::new(key.base())));
             fabric.warnings.push(format!("cannot read partition {name}: {error}"));

@@ -9,11 +9,12 @@ use serde_json::{Map, Value};
 /// Invalid entries are skipped with a warning, so that an invalid entry of someone else does not hide
 /// Ferroband's own entries.
 pub(super) fn parse_partitions(body: &Map<String, Value>) -> FabricReport {
-    let mut fabric = FabricReport::default();
+    let mut fabric = FabricReport { lacks_default_partition: true, ..FabricReport::default() };
     let mut members = MembershipTable::default();
     for (text, partition) in body {
         let number = text.parse::<PKey>().map(PKey::base);
         if number == Ok(PKey::DEFAULT.base()) {
+            fabric.lacks_default_partition = false;
             // UFM reports the membership type of the default partition since version 6.19.
             fabric.open = partition.get("membership").and_then(Value::as_str).map(|word| word == "full");
             continue;
@@ -77,7 +78,8 @@ mod tests {
             "0x6": {"partition": "no guids"},
             "zz": {},
         })));
-        assert_eq!(fabric.open, Some(true));
+        assert_eq!((fabric.open, fabric.lacks_default_partition), (Some(true), false));
+        assert!(parse_partitions(&object(json!({"0x5": {"guids": []}}))).lacks_default_partition);
         let key = RequestedPKey::new(5).unwrap();
         let members: Vec<_> = fabric.members.members(key).map(|(guid, m)| (guid.value() & 0xff, m)).collect();
         assert_eq!(members, [(0xab, Membership::Full), (0xac, Membership::Limited)]);
