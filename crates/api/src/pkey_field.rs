@@ -2,6 +2,7 @@
 
 use ferroband_model::{InvalidPKey, RequestedPKey};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// CEL rule for `pkey`: the values that [`RequestedPKey`] accepts, as an integer or a string.
@@ -20,6 +21,14 @@ pub struct PKeyField {
     pub key: RequestedPKey,
     /// Text for CNI configurations: a string as written, an integer in decimal.
     pub text: String,
+}
+
+/// Decodes an integer or a string to text. An integer becomes decimal.
+pub(crate) fn text_of_int_or_string<'de, D: Deserializer<'de>>(decoder: D) -> Result<String, D::Error> {
+    Ok(match IntOrString::deserialize(decoder)? {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text,
+    })
 }
 
 /// Parses a `pkey` field. Returns `None` if the field is absent or empty: the network has no partition.

@@ -1,14 +1,15 @@
 //! Partition (`ferroband.io/v1alpha1`): the namespaces that may use a P_Key.
 
 use super::FabricName;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A partition of the fabric and the namespaces whose pods may join it. Written by the fabric administrator.
 ///
-/// A partition without a Partition object is open to all namespaces.
+/// A partition without a Partition object is open to all namespaces, unless the daemons are configured to refuse it
+/// (`partitions.unlisted: refuse`).
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -32,9 +33,10 @@ pub struct PartitionSpec {
     /// Name of the Fabric; only `default` is supported.
     #[serde(default)]
     pub fabric: FabricName,
-    /// The P_Key, `0x0001` to `0x7ffe`, as a string: `"0x3e8"` or `"1000"`.
-    #[schemars(length(min = 1, max = 8))]
-    #[x_kube(validation = Rule::new("self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("pkey must be 0x0001 to 0x7ffe (1 to 32766)"))]
+    /// The P_Key, `0x0001` to `0x7ffe`, as an integer or as a string: `1000`, `"1000"` or `"0x3e8"`.
+    #[serde(deserialize_with = "crate::pkey_field::text_of_int_or_string")]
+    #[schemars(with = "IntOrString")]
+    #[x_kube(validation = Rule::new("type(self) == int ? self >= 1 && self <= 32766 : self.matches('^(0[xX][0-7]?[0-9a-fA-F]{1,3}|[0-9]{1,5})$') && !self.matches('^0[xX]0*$|^0*$|^0[xX]7[fF]{3}$') && (self.matches('^0[xX]') || (int(self) >= 1 && int(self) <= 32766))").message("pkey must be 0x0001 to 0x7ffe (1 to 32766)"))]
     pub pkey: String,
     /// Namespaces whose pods may join the partition; `*` allows all.
     #[schemars(length(max = 4096))]
@@ -74,4 +76,18 @@ pub struct PartitionStatus {
     /// Conditions of the partition: `MembersAdmitted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn pkey_is_an_integer_or_a_string() {
+        let pkey = |value| serde_json::from_value::<PartitionSpec>(json!({"pkey": value, "namespaces": []}));
+        assert_eq!(pkey(json!(1000)).unwrap().pkey, "1000");
+        assert_eq!(pkey(json!("0x3e8")).unwrap().pkey, "0x3e8");
+        assert!(pkey(json!(null)).is_err() && pkey(json!([5])).is_err());
+    }
 }
