@@ -1,5 +1,6 @@
 //! Selects the subnet manager backend. Each setting is read from ib-kubernetes' ConfigMap, its Secret, or the daemon's
-//! environment, in this order.
+//! environment, in this order. Address and credentials of UFM (`UFM_*`) come from the Secret only: who may change the
+//! ConfigMap must not be able to send the credentials to another server.
 
 use super::caches::{PartitionCaches, UFM_SECRET};
 use super::opensm_host::OpensmHostObject;
@@ -29,11 +30,8 @@ impl BackendSelection {
         let nodes = caches.nodes.list().into_iter();
         let hosts: BTreeMap<String, String> =
             nodes.filter_map(|((_, name), facts)| Some((name, facts.opensm_port()?.to_owned()))).collect();
-        let setting = |name: &str| {
-            let value = map.as_ref().and_then(|map| map.get(name));
-            let value = value.or_else(|| secret.as_ref().and_then(|secret| secret.get(name)));
-            value.cloned().or_else(|| std::env::var(name).ok())
-        };
+        let environment = |name: &str| std::env::var(name).ok();
+        let setting = |name: &str| find_setting(name, map.as_deref(), secret.as_deref(), environment);
         let plugin = setting("DAEMON_SM_PLUGIN").filter(|plugin| !plugin.trim().is_empty());
         // If no plugin is configured, use UFM if its Secret exists, or else opensm if at least one node has
         // the label of subnet manager nodes.
@@ -97,5 +95,45 @@ impl BackendSelection {
     /// Range from which this cluster assigns GUIDs; the default range if the settings are invalid.
     pub fn guid_range(&self) -> GuidRange {
         self.settings.as_ref().map_or(GuidRange::DEFAULT, |settings| settings.range)
+    }
+}
+
+/// Prefix of settings that are read from the Secret only.
+const SECRET_PREFIX: &str = "UFM_";
+
+fn find_setting(
+    name: &str,
+    map: Option<&BTreeMap<String, String>>,
+    secret: Option<&BTreeMap<String, String>>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let in_secret = || secret.and_then(|secret| secret.get(name)).cloned();
+    if name.starts_with(SECRET_PREFIX) {
+        return in_secret();
+    }
+    map.and_then(|map| map.get(name)).cloned().or_else(in_secret).or_else(|| environment(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_of_ufm_is_read_from_the_secret_only() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let config_map =
+            map(&[("UFM_ADDRESS", "evil.example"), ("UFM_HTTP_SCHEMA", "http"), ("FERROBAND_PKEYS", "a")]);
+        let secret =
+            map(&[("UFM_ADDRESS", "10.0.0.1"), ("FERROBAND_PKEYS", "b"), ("DAEMON_SM_PLUGIN", "ufm")]);
+        let of = |name: &str| {
+            find_setting(name, Some(&config_map), Some(&secret), |name| Some(format!("environment {name}")))
+        };
+        assert_eq!(of("UFM_ADDRESS").as_deref(), Some("10.0.0.1"));
+        assert_eq!(of("UFM_HTTP_SCHEMA"), None);
+        assert_eq!(of("FERROBAND_PKEYS").as_deref(), Some("a"));
+        assert_eq!(of("DAEMON_SM_PLUGIN").as_deref(), Some("ufm"));
+        assert_eq!(of("DAEMON_PERIODIC_UPDATE").as_deref(), Some("environment DAEMON_PERIODIC_UPDATE"));
     }
 }
