@@ -1,6 +1,6 @@
 //! Errors of the cluster daemon.
 
-use ferroband_daemon::tasks::TaskEnded;
+use ferroband_daemon::{RequestPanic, tasks::TaskEnded};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +21,13 @@ pub enum Error {
     Certificate { source: rcgen::Error },
     #[error("cannot serve the webhook on port {port}")]
     Serve { port: u16, source: Box<dyn std::error::Error + Send + Sync> },
+    /// An object caused a panic while it was processed.
+    #[error("cannot process {object}")]
+    Panic {
+        /// Kind and name of the object.
+        object: String,
+        source: RequestPanic,
+    },
     /// A background task of the daemon could not be started, or ended unexpectedly.
     #[error(transparent)]
     Task(#[from] TaskEnded),

@@ -31,8 +31,14 @@ pub enum NetworkSpecError {
     InvalidPKey { field: &'static str, source: InvalidPKey },
     #[error("annotation {annotation}: {problem}")]
     InvalidAnnotation { annotation: &'static str, problem: String },
-    /// Only objects in system namespaces may have a NetworkAttachmentDefinition in another namespace. The
-    /// string lists the system namespaces.
+    #[error("{field} has {bytes} bytes, but at most {max} are allowed")]
+    TooLong { field: String, bytes: usize, max: usize },
+    #[error("{field} is nested deeper than {max} levels")]
+    TooDeep { field: String, max: usize },
+    #[error("{field} has {count} plugins, but at most {max} are allowed")]
+    TooManyPlugins { field: String, count: usize, max: usize },
+    /// Only objects in trusted namespaces may have a NetworkAttachmentDefinition in another namespace. The
+    /// string lists the trusted namespaces.
     #[error("networkNamespace may only be set on objects in the namespaces {0}")]
     ForbiddenNamespace(String),
 }
@@ -61,6 +67,11 @@ impl NetworkSpecError {
             Self::Unsupported(_) => "use customCNI with cniType custom".to_owned(),
             Self::InvalidJson { field, .. } | Self::InvalidShape { field, .. } => format!("correct {field}"),
             Self::InvalidValue { field, .. } | Self::InvalidPKey { field, .. } => format!("correct {field}"),
+            Self::TooLong { field, .. }
+            | Self::TooDeep { field, .. }
+            | Self::TooManyPlugins { field, .. } => {
+                format!("simplify {field}")
+            }
             Self::InvalidAnnotation { .. } => "correct the annotation".to_owned(),
             Self::ForbiddenNamespace(_) => {
                 "create the object in one of these namespaces, or remove networkNamespace".to_owned()

@@ -2,7 +2,7 @@
 
 use super::definition::{GENERATED, OWNER_REF};
 use super::spider_definition::{RDMA_PLUGIN_LEFT_OUT, plugin_type};
-use super::{DesiredNetwork, NetworkDefinition, NetworkSpecError, json_text::indent, pkey_text};
+use super::{DesiredNetwork, NetworkDefinition, NetworkSpecError, bounds, json_text::indent, pkey_text};
 use ferroband_api::{annotation::RESOURCE_NAME, sriov::SriovIBNetwork};
 use ferroband_model::ResourceName;
 use kube::{Resource, ResourceExt};
@@ -101,6 +101,8 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
     let config = GeneratedIbConf { cni_version: "1.0.0", name: &name, single, plugins };
     let json = serde_json::value::to_raw_value(&config);
     let json = json.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?;
+    let config = indent(&json, 4);
+    bounds::check_config(&config)?;
 
     let namespace = spec.network_namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| own.clone());
     let annotations = [
@@ -114,7 +116,7 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
         controller: if namespace == own { object.controller_owner_ref(&()) } else { None },
         namespace,
         annotations: annotations.into(),
-        config: Some(indent(&json, 4)),
+        config: Some(config),
         name,
     };
     Ok(DesiredNetwork { definition, warnings })
@@ -123,6 +125,7 @@ pub fn desired(object: &SriovIBNetwork, prefix: &str) -> Result<DesiredNetwork, 
 /// Returns `text` as raw JSON. Fails if it is not a JSON object.
 fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
+    bounds::check_text(field, &text)?;
     let raw = RawValue::from_string(text).map_err(json)?;
     match raw.get().trim_start().starts_with('{') {
         true => Ok(raw),
@@ -135,7 +138,9 @@ fn json_object(field: &str, text: String) -> Result<Box<RawValue>, NetworkSpecEr
 /// Parses a JSON list of plugins that is written without the enclosing brackets, as `metaPlugins` is.
 fn plugin_list(field: &str, text: &str) -> Result<Vec<Box<RawValue>>, NetworkSpecError> {
     let json = |source| NetworkSpecError::InvalidJson { field: field.to_owned(), source };
+    bounds::check_text(field, text)?;
     let plugins: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{text}]")).map_err(json)?;
+    bounds::check_plugin_count(field, plugins.len())?;
     if plugins.iter().any(|plugin| plugin_type(plugin).is_none()) {
         return Err(NetworkSpecError::InvalidShape {
             field: field.to_owned(),

@@ -8,7 +8,7 @@ use crate::{
     object_writes::{FIELD_MANAGER, apply_object_status},
 };
 use ferroband_api::{cncf::NetworkAttachmentDefinition, sriov::SriovIBNetwork};
-use ferroband_daemon::{Controller, api_call::with_timeout, condition};
+use ferroband_daemon::{Controller, api_call::with_timeout, catch_panic_async, condition};
 use ferroband_model::{Fault, FaultCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
@@ -150,6 +150,7 @@ impl IbNetworkController {
 
     /// Deletes the NetworkAttachmentDefinitions that Ferroband wrote and whose SriovIBNetwork is gone.
     async fn delete_orphans(&self) -> Result<(), Error> {
+        let mut failed = None;
         for (_, definition) in self.caches.definitions.list() {
             let owner_ref = definition
                 .annotations()
@@ -158,11 +159,12 @@ impl IbNetworkController {
             if let Some((namespace, name)) = owner_ref
                 && is_generated(&definition)
                 && self.caches.ib_networks.get(namespace, name).is_none()
+                && let Err(e) = delete_definition(&self.context.client, &definition).await
             {
-                delete_definition(&self.context.client, &definition).await?;
+                failed = Some(e);
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -172,9 +174,12 @@ impl Controller for IbNetworkController {
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let mut failed = self.delete_orphans().await.err();
-        for (_, network) in self.caches.ib_networks.list() {
-            // Continue after a failure: one network must not block the others.
-            if let Err(e) = self.reconcile_one(&network).await {
+        for ((namespace, name), network) in self.caches.ib_networks.list() {
+            // Continue after a failure or a panic: one network must not block the others.
+            let result = catch_panic_async(self.reconcile_one(&network)).await;
+            let object = || format!("SriovIBNetwork {namespace}/{name}");
+            let result = result.map_err(|source| Error::Panic { object: object(), source });
+            if let Err(e) = result.flatten() {
                 failed = Some(e);
             }
         }

@@ -13,6 +13,7 @@
 //! invalid object keeps its previous definition and reports the problem: in its condition if the kind has conditions,
 //! otherwise in an event.
 
+mod bounds;
 mod caches;
 mod coordinator_spec;
 mod definition;

@@ -4,7 +4,7 @@ use super::write::{WriteOutcome, write_definition};
 use super::{NetworkCaches, spider_definition};
 use crate::{ControllerContext, Error, last_events::LastEvents};
 use ferroband_api::spiderpool::SpiderMultusConfig;
-use ferroband_daemon::Controller;
+use ferroband_daemon::{Controller, catch_panic_async};
 use ferroband_model::{Fault, FaultCode};
 use kube::{ResourceExt, runtime::events::EventType};
 use std::{collections::HashSet, time::Duration};
@@ -70,13 +70,16 @@ impl Controller for SpiderConfigController {
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let mut failed = None;
         let mut known = HashSet::new();
-        for (_, config) in self.caches.spider_configs.list() {
+        for ((namespace, name), config) in self.caches.spider_configs.list() {
             known.extend(config.uid());
             if config.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            // Continue after a failure: one config must not block the others.
-            if let Err(e) = self.reconcile_one(&config).await {
+            // Continue after a failure or a panic: one config must not block the others.
+            let result = catch_panic_async(self.reconcile_one(&config)).await;
+            let object = || format!("SpiderMultusConfig {namespace}/{name}");
+            let result = result.map_err(|source| Error::Panic { object: object(), source });
+            if let Err(e) = result.flatten() {
                 failed = Some(e);
             }
         }

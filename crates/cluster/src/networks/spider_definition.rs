@@ -8,7 +8,7 @@
 mod section;
 
 use super::{
-    DesiredNetwork, NetworkDefinition, NetworkSpecError, coordinator_spec, definition,
+    DesiredNetwork, NetworkDefinition, NetworkSpecError, bounds, coordinator_spec, definition,
     generated_plugins::GeneratedConfList, json_text::compact,
 };
 use ferroband_api::{
@@ -78,6 +78,7 @@ pub fn desired(object: &SpiderMultusConfig) -> Result<DesiredNetwork, NetworkSpe
             Some(json.map_err(|source| NetworkSpecError::InvalidJson { field: "spec".to_owned(), source })?)
         }
     };
+    config.as_deref().map_or(Ok(()), bounds::check_config)?;
     let mut annotations = definition::copied_annotations(object.annotations());
     // Only networks of these two types get a device through the resourceName annotation. For other types the
     // resource is a shared RDMA device, which their plugin does not use.
@@ -154,6 +155,7 @@ fn custom_config(text: &str) -> Result<Option<String>, NetworkSpecError> {
     if text.trim().is_empty() {
         return Ok(None);
     }
+    bounds::check_text("spec.customCNI", text)?;
     let checked: Result<&RawValue, _> = serde_json::from_str(text);
     checked.map_err(|source| NetworkSpecError::InvalidJson { field: "spec.customCNI".to_owned(), source })?;
     Ok(Some(text.to_owned()))
@@ -167,8 +169,10 @@ fn plugin_chain<'a>(
 ) -> Result<Vec<GeneratedPlugin<'a>>, NetworkSpecError> {
     let mut chained = Vec::new();
     let mut isolated = false;
+    bounds::check_plugin_count("spec.chainCNIJsonData", spec.chain_cni_json_data.len())?;
     for (position, text) in spec.chain_cni_json_data.iter().enumerate() {
         let field = || format!("spec.chainCNIJsonData[{position}]");
+        bounds::check_text(&field(), text)?;
         let raw: Box<RawValue> = serde_json::from_str(text)
             .map_err(|source| NetworkSpecError::InvalidJson { field: field(), source })?;
         let kind = plugin_type(&raw).ok_or_else(|| NetworkSpecError::InvalidShape {

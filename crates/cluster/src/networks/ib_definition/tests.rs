@@ -92,3 +92,27 @@ fn an_invalid_field_is_rejected_by_name() {
         assert!(fault.to_string().contains(field), "{fault}");
     }
 }
+
+#[test]
+fn texts_are_limited_in_depth_and_size_before_they_are_rendered() {
+    let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(20_000), "]".repeat(20_000));
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(70_000));
+    let many = vec![r#"{"type":"tuning"}"#; 40].join(",");
+    for (field, text) in [
+        ("ipam", &deep),
+        ("capabilities", &deep),
+        ("metaPlugins", &deep),
+        ("ipam", &long),
+        ("capabilities", &long),
+        ("metaPlugins", &many),
+    ] {
+        let mut spec = json!({"resourceName": "r"});
+        spec[field] = json!(text);
+        let fault = desired(&network(spec), "spidernet.io").unwrap_err().fault("x").to_string();
+        assert!(fault.contains(&format!("spec.{field}")) && fault.contains("simplify"), "{fault}");
+    }
+    // Each line of this text is short, and indentation makes it long.
+    let wide = format!(r#"{{"a":{}{}{}}}"#, "[".repeat(30), vec!["0"; 30_000].join(","), "]".repeat(30));
+    let fault = desired(&network(json!({"resourceName": "r", "ipam": wide})), "spidernet.io").unwrap_err();
+    assert!(fault.to_string().contains("generated CNI configuration"), "{fault}");
+}

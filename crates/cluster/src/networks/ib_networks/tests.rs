@@ -99,6 +99,17 @@ async fn a_generated_definition_is_deleted_with_its_network() {
 }
 
 #[tokio::test]
+async fn a_definition_that_cannot_be_deleted_does_not_stop_the_others() {
+    let fixture = IbNetworkFixture::new();
+    fixture.put_definition("old", "ib", &written("old", "ib"));
+    fixture.put_definition("team", "ib", &written("team", "ib"));
+    fixture.api.reject(&path("old", "ib"), http::StatusCode::INTERNAL_SERVER_ERROR);
+    fixture.controller.reconcile().await.unwrap_err();
+    let deletions = fixture.api.list_calls().into_iter().filter(|call| call.starts_with("DELETE"));
+    assert_eq!(deletions.count(), 2);
+}
+
+#[tokio::test]
 async fn a_definition_of_the_operator_is_deleted_with_its_network() {
     let fixture = IbNetworkFixture::new();
     let annotations = json!({LAST_NAMESPACE: "team"});

@@ -253,3 +253,19 @@ fn an_invalid_config_reports_the_field_to_set() {
     let bond = json!({"cniType": "macvlan", "macvlan": {"master": ["a", "b"]}});
     assert!(rejection_of(json!({}), bond).contains("customCNI"));
 }
+
+#[test]
+fn texts_are_limited_in_depth_and_size_before_they_are_rendered() {
+    let deep = format!(r#"{{"type":"a","b":{}{}}}"#, "[".repeat(20_000), "]".repeat(20_000));
+    let custom = rejection_of(json!({}), json!({"cniType": "custom", "customCNI": deep}));
+    assert!(custom.contains("spec.customCNI is nested deeper"), "{custom}");
+    let mut spec = documented_spec();
+    spec["chainCNIJsonData"] = json!([deep]);
+    let chained = rejection_of(json!({}), spec.clone());
+    assert!(chained.contains("spec.chainCNIJsonData[0] is nested deeper"), "{chained}");
+    spec["chainCNIJsonData"] = json!(vec![r#"{"type":"tuning"}"#; 40]);
+    assert!(rejection_of(json!({}), spec.clone()).contains("40 plugins"));
+    let padded = format!(r#"{{"type":"tuning","a":"{}"}}"#, "x".repeat(10_000));
+    spec["chainCNIJsonData"] = json!(vec![padded; 20]);
+    assert!(rejection_of(json!({}), spec).contains("generated CNI configuration"));
+}
