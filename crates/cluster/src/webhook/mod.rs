@@ -20,6 +20,7 @@ mod cert_rotation;
 mod certificate;
 mod configuration;
 mod context;
+mod limits;
 mod natural_sort;
 mod networks;
 mod pods;

@@ -1,11 +1,12 @@
 //! The HTTPS server that the API server calls.
 
 use super::answer::{PATHS, answer};
+use super::limits::{BodyBudget, ConnectionLimits};
 use super::{context::WebhookContext, serving_certificate::ServingCertificate};
 use crate::Error;
 use ferroband_daemon::{catch_panic_async, error_chain};
 use http::{Method, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::{Request, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::{ServerConfig, crypto::ring};
@@ -19,15 +20,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
-/// Maximum size of a request. A request contains up to two objects, each at most as large as the API server allows,
-/// and the AdmissionReview around them.
-const MAX_BODY_BYTES: usize = 8 << 20;
-/// Maximum number of connections; the API server keeps few connections open.
-const MAX_CONNECTIONS: usize = 256;
-/// Maximum number of requests that are read and answered at a time. It limits the memory of request bodies.
+/// Maximum number of requests that are answered at a time.
 const MAX_REQUESTS: usize = 32;
-/// Timeout of the TLS handshake, the request header and the body.
+/// Timeout of the TLS handshake, the request header and the body, and of a connection without a request.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the buffer of a connection. A body is passed on in parts of this size.
+const READ_BUFFER_BYTES: usize = 64 << 10;
 /// Timeout of one answer, and of waiting until fewer than [`MAX_REQUESTS`] are handled. The API server waits as long
 /// (`timeoutSeconds` of the webhook configuration).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,23 +53,23 @@ pub async fn serve(
         .map_err(|e| Error::Serve { port: context.settings().webhook_port, source: Box::new(e) })?;
     let config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let requests = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let connections = Arc::new(ConnectionLimits::default());
+    let handler = Arc::new(RequestHandler {
+        certificate,
+        context,
+        requests: Semaphore::new(MAX_REQUESTS),
+        bodies: BodyBudget::default(),
+    });
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, source)) = accepted else {
             // The process may be out of file descriptors. Retry later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let Ok(permit) = connections.clone().try_acquire_owned() else { continue };
-        let (acceptor, stop) = (acceptor.clone(), stop.clone());
-        let server = Arc::new(RequestHandler {
-            certificate: certificate.clone(),
-            context: context.clone(),
-            requests: requests.clone(),
-        });
+        let Some(permit) = connections.admit(source.ip()) else { continue };
+        let (acceptor, handler, stop) = (acceptor.clone(), handler.clone(), stop.clone());
         tokio::spawn(async move {
-            stop.run_until_cancelled(serve_connection(stream, acceptor, server)).await;
+            stop.run_until_cancelled(serve_connection(stream, acceptor, handler)).await;
             drop(permit);
         });
     }
@@ -82,8 +80,9 @@ pub async fn serve(
 struct RequestHandler {
     certificate: Arc<ServingCertificate>,
     context: Arc<WebhookContext>,
-    /// One permit for each request that may be handled at the same time.
-    requests: Arc<Semaphore>,
+    /// One permit for each request that may be answered at the same time.
+    requests: Semaphore,
+    bodies: BodyBudget,
 }
 
 async fn serve_connection(stream: TcpStream, acceptor: TlsAcceptor, handler: Arc<RequestHandler>) {
@@ -97,6 +96,7 @@ async fn serve_connection(stream: TcpStream, acceptor: TlsAcceptor, handler: Arc
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(READ_TIMEOUT)
+        .max_buf_size(READ_BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(e) = served.await {
         debug!(error = %error_chain(&e), "connection of a webhook client failed");
@@ -121,16 +121,16 @@ impl RequestHandler {
             let text = "the network caches are not synced yet";
             return respond(StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
         }
-        let Ok(Ok(_permit)) = timeout(ANSWER_TIMEOUT, self.requests.acquire()).await else {
-            return respond(StatusCode::SERVICE_UNAVAILABLE, "too many requests at the same time".to_owned());
-        };
-        let body = Limited::new(request.into_body(), MAX_BODY_BYTES).collect();
-        let Ok(Ok(body)) = timeout(READ_TIMEOUT, body).await else {
+        // The body is read before a permit is acquired, so that a client that sends slowly keeps no other from being
+        // answered.
+        let Ok(Some(body)) = timeout(READ_TIMEOUT, self.bodies.read(request.into_body())).await else {
             let text = "the request body is incomplete or too large";
             return respond(StatusCode::BAD_REQUEST, text.to_owned());
         };
-        let body = body.to_bytes();
-        let answering = catch_panic_async(answer(&path, &body, &self.context));
+        let Ok(Ok(_permit)) = timeout(ANSWER_TIMEOUT, self.requests.acquire()).await else {
+            return respond(StatusCode::SERVICE_UNAVAILABLE, "too many requests at the same time".to_owned());
+        };
+        let answering = catch_panic_async(answer(&path, &body.bytes, &self.context));
         match timeout(ANSWER_TIMEOUT, answering).await {
             Ok(Ok((status, text))) => respond(status, text),
             Ok(Err(panic)) => {
@@ -151,3 +151,6 @@ fn respond(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response.headers_mut().insert(http::header::CONTENT_TYPE, json);
     response
 }
+
+#[cfg(test)]
+mod tests;

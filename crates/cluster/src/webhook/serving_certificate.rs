@@ -65,3 +65,13 @@ fn parse_certificate(
     let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes())?;
     Ok(CertifiedKey::new(chain, any_supported_type(&key)?))
 }
+
+#[cfg(test)]
+impl ServingCertificate {
+    /// Uses this certificate.
+    pub fn for_test(certificate: &WebhookCertificate) -> Self {
+        let serving = Self::default();
+        serving.set(parse_certificate(certificate).unwrap());
+        serving
+    }
+}
