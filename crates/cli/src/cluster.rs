@@ -1,5 +1,6 @@
 //! `ferroband cluster`: runs the cluster daemon.
 
+use crate::tenant_flags::TenantFlags;
 use anyhow::ensure;
 use clap::Args;
 use ferroband_cluster::{ClusterSettings, run};
@@ -33,6 +34,20 @@ pub struct ClusterCommand {
     /// Port on which the admission webhook listens; the Service ferroband-webhook forwards to it.
     #[arg(long, value_name = "PORT", default_value_t = 9443)]
     webhook_port: u16,
+
+    #[command(flatten)]
+    tenant_flags: TenantFlags,
+
+    /// Maximum number of P_Keys that the pods of one namespace may use together. P_Keys that a Partition object assigns
+    /// to the namespace by name do not count. 0 means no limit.
+    #[arg(
+        long,
+        env = "FERROBAND_MAX_PKEYS_PER_NAMESPACE",
+        value_name = "NUMBER",
+        help_heading = "Tenants",
+        default_value_t = ClusterSettings::MAX_PKEYS_PER_NAMESPACE
+    )]
+    max_pkeys_per_namespace: usize,
 }
 
 impl ClusterCommand {
@@ -41,6 +56,8 @@ impl ClusterCommand {
         ensure!(self.lease_seconds >= 5, "--lease-seconds {}: must be at least 5", self.lease_seconds);
         let settings = ClusterSettings {
             identity: self.pod_name,
+            tenants: self.tenant_flags.into_policy(&self.namespace),
+            max_pkeys_per_namespace: self.max_pkeys_per_namespace,
             namespace: self.namespace,
             lease_duration: Duration::from_secs(self.lease_seconds),
             resource_prefix: self.resource_prefix,

@@ -42,6 +42,7 @@ mod resource_flags;
 mod sim;
 mod status;
 mod table;
+mod tenant_flags;
 mod uninstall;
 mod verify;
 

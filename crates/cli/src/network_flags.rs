@@ -1,7 +1,8 @@
 //! Flags for network selection, which apply to all pods of a node.
 
-use clap::{Args, builder::BoolishValueParser};
-use ferroband_node::NetworkAccessPolicy;
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use ferroband_daemon::TenantPolicy;
+use ferroband_node::{NetworkAccessPolicy, PluginPolicy};
 
 /// Network selection flags. Each can also be set by an environment variable, or in the configuration of a replaced
 /// Multus.
@@ -48,16 +49,53 @@ pub struct NetworkFlags {
         default_value = "kube-system"
     )]
     system_namespaces: Vec<String>,
+
+    /// Reject pods with the annotation v1.multus-cni.io/default-network.
+    #[arg(
+        long, env = "FERROBAND_FORBID_DEFAULT_NETWORK", value_parser = BoolishValueParser::new(),
+        num_args = 0..=1, default_value = "false", default_missing_value = "true"
+    )]
+    forbid_default_network: bool,
+
+    /// CNI plugins that networks outside of trusted namespaces may use: any that is installed on the node, or those of
+    /// Ferroband and --listed-plugins.
+    #[arg(long, env = "FERROBAND_NETWORK_PLUGINS", value_name = "MODE", value_enum, default_value_t)]
+    network_plugins: NetworkPluginMode,
+
+    /// Plugins of other projects for --network-plugins=listed, also those of `ipam.type`. Each is a program that runs
+    /// as root on the node.
+    #[arg(long, env = "FERROBAND_LISTED_PLUGINS", value_name = "TYPE", value_delimiter = ',')]
+    listed_plugins: Vec<String>,
+}
+
+/// Values of --network-plugins.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum NetworkPluginMode {
+    #[default]
+    Any,
+    Listed,
 }
 
 impl NetworkFlags {
-    pub fn into_policy(self) -> NetworkAccessPolicy {
-        NetworkAccessPolicy::new(
+    pub fn into_policy(self, tenants: TenantPolicy) -> NetworkAccessPolicy {
+        let listed =
+            self.listed_plugins.iter().map(|plugin| plugin.trim()).filter(|plugin| !plugin.is_empty());
+        let plugins = match self.network_plugins {
+            NetworkPluginMode::Any => PluginPolicy::Any,
+            NetworkPluginMode::Listed => PluginPolicy::Listed(listed.map(str::to_owned).collect()),
+        };
+        let policy = NetworkAccessPolicy::new(
             self.network_namespace,
             self.namespace_isolation,
             self.global_namespaces,
             self.default_networks,
             self.system_namespaces,
-        )
+        );
+        NetworkAccessPolicy {
+            forbids_default_network: self.forbid_default_network,
+            plugins,
+            tenants,
+            ..policy
+        }
     }
 }

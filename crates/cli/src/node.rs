@@ -2,7 +2,10 @@
 
 mod dry_run;
 
-use crate::{network_flags::NetworkFlags, output::OutputFormat, resource_flags::ResourceFlags};
+use crate::{
+    network_flags::NetworkFlags, output::OutputFormat, resource_flags::ResourceFlags,
+    tenant_flags::TenantFlags,
+};
 use clap::{Args, builder::PossibleValuesParser};
 use ferroband_kernel::Root;
 use ferroband_node::{NodeSettings, SimulationSettings, readiness, run};
@@ -52,6 +55,9 @@ pub struct NodeCommand {
     #[command(flatten)]
     network_flags: NetworkFlags,
 
+    #[command(flatten)]
+    tenant_flags: TenantFlags,
+
     /// opensm binary, as a path or a name in PATH, to run if this node has the label ferroband.io/subnet-manager.
     #[arg(long, env = "FERROBAND_OPENSM", value_name = "PROGRAM", default_value = "opensm")]
     opensm: PathBuf,
@@ -97,7 +103,7 @@ impl NodeCommand {
             cdi,
             opensm: self.opensm,
             metrics: self.metrics_address,
-            policy: self.network_flags.into_policy(),
+            policy: self.network_flags.into_policy(self.tenant_flags.into_policy(&self.namespace)),
             node,
             namespace: self.namespace,
             root,

@@ -1,6 +1,7 @@
 //! Settings of the cluster daemon.
 
-use std::{collections::BTreeSet, time::Duration};
+use ferroband_daemon::TenantPolicy;
+use std::time::Duration;
 
 /// Command-line settings of the cluster daemon.
 #[derive(Clone, Debug)]
@@ -16,22 +17,18 @@ pub struct ClusterSettings {
     /// Prefix for resource names that are written without one, for example `spidernet.io`.
     pub resource_prefix: String,
     pub webhook_port: u16,
+    pub tenants: TenantPolicy,
+    /// Maximum number of P_Keys that the pods of a namespace may use together, without those that a Partition object
+    /// assigns to the namespace by name. Zero means no limit.
+    pub max_pkeys_per_namespace: usize,
 }
 
 impl ClusterSettings {
-    /// The namespaces whose objects apply to the whole cluster: the daemon's own, and those in the
-    /// documentation of Spiderpool and the SR-IOV operator.
-    pub fn system_namespaces(&self) -> Vec<&str> {
-        let mut all = vec![self.namespace.as_str(), "kube-system", "spiderpool"];
-        // The daemon may run in one of the others. The order is kept, because messages show it.
-        let mut seen = BTreeSet::new();
-        all.retain(|namespace| seen.insert(*namespace));
-        all
-    }
+    pub const MAX_PKEYS_PER_NAMESPACE: usize = 32;
 
-    /// Whether objects in `namespace` apply to the whole cluster.
-    pub fn is_system_namespace(&self, namespace: &str) -> bool {
-        self.system_namespaces().contains(&namespace)
+    /// The namespaces whose objects apply to the whole cluster.
+    pub fn trusted_namespaces(&self) -> Vec<&str> {
+        self.tenants.trusted_namespaces.iter().map(String::as_str).collect()
     }
 }
 
@@ -44,20 +41,8 @@ impl ClusterSettings {
             lease_duration: Duration::from_secs(15),
             resource_prefix: "spidernet.io".into(),
             webhook_port: 0,
+            tenants: TenantPolicy::default(),
+            max_pkeys_per_namespace: Self::MAX_PKEYS_PER_NAMESPACE,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_system_namespace_is_listed_once() {
-        let of =
-            |namespace: &str| ClusterSettings { namespace: namespace.into(), ..ClusterSettings::for_test() };
-        assert_eq!(of("a").system_namespaces(), ["a", "kube-system", "spiderpool"]);
-        assert_eq!(of("kube-system").system_namespaces(), ["kube-system", "spiderpool"]);
-        assert_eq!(of("spiderpool").system_namespaces(), ["spiderpool", "kube-system"]);
     }
 }

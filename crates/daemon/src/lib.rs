@@ -8,7 +8,8 @@
 //!
 //!  retry: pauses with jitter, and each failure logged once; loop_metrics: counters of controllers and watches
 //!  addresses: conversion of AddressBlock and pool objects
-//!  request_panic: a panic of a request fails the request, any other panic ends the process
+//!  request_panic: a panic of a request or of a controller's pass fails that one, any other panic ends the process
+//!  tenant_policy: what pods may request, and which namespaces are trusted
 //!  tasks::TaskSet: tasks that run as long as the daemon; shutdown_signal: SIGTERM and SIGINT
 //! ```
 
@@ -20,6 +21,7 @@ mod loop_metrics;
 mod reflector;
 mod request_panic;
 mod retry;
+mod tenant_policy;
 
 pub mod addresses;
 pub mod api_call;
@@ -36,4 +38,5 @@ pub use reflector::{Reflectors, SharedCache, decoded, map_event, named, reflect,
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
 pub use retry::Retry;
 pub use tasks::shutdown_signal;
+pub use tenant_policy::{TenantPolicy, UnlistedPartitions};
 pub use watch_cache::WatchCache;

@@ -59,6 +59,6 @@ pub mod serve;
 pub use device_plugin::{DevicePluginConfig, run_device_plugin};
 pub use error::{Error, error_chain};
 pub use hardware::{find_profile, open_hardware};
-pub use resolve::NetworkAccessPolicy;
+pub use resolve::{NetworkAccessPolicy, PluginPolicy};
 pub use run::run;
 pub use settings::{NodeSettings, SimulationSettings};

@@ -131,6 +131,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         node_partitions,
         host.clone(),
         guids,
+        settings.policy.tenants.clone(),
         Handle::current(),
     ));
 

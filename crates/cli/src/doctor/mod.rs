@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! API server ──▶ CRDs ──▶ crds ────────────────────────────────────────────────────────────────────────────┐
-//!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, aliases, replaced_systems ┤
+//!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, tenants, aliases, … ───────┤
 //! this node's files, sockets, hardware ──▶ node ────────────────────────────────────────────────────────────┴──▶ findings
 //! ```
 
@@ -16,6 +16,7 @@ mod partitions;
 mod policies;
 mod ports;
 mod replaced_systems;
+mod tenants;
 
 use crate::connection::{ClusterConnection, block_on};
 use crate::output::{OutputFormat, print};
@@ -104,6 +105,7 @@ fn check_objects(objects: &ClusterObjects) -> Vec<DoctorFinding> {
     findings.extend(policies::check(objects));
     findings.extend(fabric::check(objects));
     findings.extend(partitions::check(objects));
+    findings.extend(tenants::check(objects));
     findings.extend(aliases::check(objects));
     findings.extend(replaced_systems::check(objects));
     findings

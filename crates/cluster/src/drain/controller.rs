@@ -188,7 +188,7 @@ impl Controller for DrainController {
             return Ok(busy.then_some(DRAIN_RECHECK_INTERVAL));
         }
         requesting.sort_by_key(|state| state.name_any());
-        let (pools, _) = self.caches.node_pools(&self.context.settings.system_namespaces());
+        let (pools, _) = self.caches.node_pools(&self.context.settings.trusted_namespaces());
         let labels = nodes.into_iter().map(|((_, name), node)| (name, node.labels.clone())).collect();
         let waiting = self.start_drains(requesting, &states, &labels, &pools).await?;
         Ok(Some(if waiting && !busy { BUDGET_RECHECK_INTERVAL } else { DRAIN_RECHECK_INTERVAL }))

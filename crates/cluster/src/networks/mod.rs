@@ -64,17 +64,17 @@ pub fn start(context: &ControllerContext, caches: &NetworkCaches, tasks: &mut Ta
 }
 
 /// Computes the NetworkAttachmentDefinition of a SriovIBNetwork. Fails if the definition belongs in another
-/// namespace and the SriovIBNetwork is not in a system namespace.
+/// namespace and the SriovIBNetwork is not in a trusted namespace.
 pub fn desired_ib_network(
     network: &SriovIBNetwork,
     settings: &ClusterSettings,
 ) -> Result<DesiredNetwork, NetworkSpecError> {
     let desired = ib_definition::desired(network, &settings.resource_prefix)?;
     let own = network.metadata.namespace.as_deref().unwrap_or_default();
-    if desired.definition.namespace == own || settings.is_system_namespace(own) {
+    if desired.definition.namespace == own || settings.tenants.is_trusted(own) {
         return Ok(desired);
     }
-    Err(NetworkSpecError::ForbiddenNamespace(settings.system_namespaces().join(", ")))
+    Err(NetworkSpecError::ForbiddenNamespace(settings.trusted_namespaces().join(", ")))
 }
 
 /// Returns the text of a P_Key for a CNI configuration. A decimal value is converted to hexadecimal, with a warning,

@@ -44,16 +44,17 @@ pub struct GroupNetwork {
 }
 
 /// Returns the networks of all SpiderMultusConfigs that have the group annotation `key` with the value
-/// `value`. If one config is invalid, returns that config and its error: a pod with only some of its networks
-/// would be worse than no pod.
+/// `value`, in namespaces that `is_allowed` accepts. If one config is invalid, returns that config and its error: a pod
+/// with only some of its networks would be worse than no pod.
 pub fn group_networks(
     caches: &NetworkCaches,
-    key: &str,
-    value: &str,
+    (key, value): (&str, &str),
+    is_allowed: impl Fn(&str) -> bool,
 ) -> Result<Vec<GroupNetwork>, (String, NetworkSpecError)> {
     let mut networks = Vec::new();
     for ((namespace, name), config) in caches.spider_configs.list() {
         if config.metadata.deletion_timestamp.is_some()
+            || !is_allowed(&namespace)
             || !spider_definition::groups(&config).any(|group| group == (key, value))
         {
             continue;

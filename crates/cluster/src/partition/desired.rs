@@ -1,7 +1,9 @@
 //! Computes the desired partition members. Does no I/O.
 
+use super::pkey_quota::PKeyQuota;
 use super::records::{PartitionMember, PartitionRecords};
 use super::rules::{PartitionAdmission, PartitionRules};
+use crate::ClusterSettings;
 use crate::node_facts::{NodeFacts, NodeFencing};
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition};
 use ferroband_model::Guid;
@@ -80,6 +82,7 @@ pub struct PartitionInputs<'a> {
     pub records: &'a PartitionRecords,
     /// Whether a subnet manager is configured.
     pub managed: bool,
+    pub settings: &'a ClusterSettings,
 }
 
 /// Validates the members that the nodes request, and computes the members that the subnet manager should
@@ -89,7 +92,8 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
         ownership: Ownership { keys: inputs.managed_keys, ..Ownership::default() },
         ..DesiredMemberships::default()
     };
-    let rules = PartitionRules::new(inputs.partitions);
+    let rules = PartitionRules::new(inputs.partitions, &inputs.settings.tenants);
+    let mut quota = PKeyQuota::new(inputs, &rules);
     let mut objects: Vec<_> = inputs.node_partitions.iter().collect();
     // Oldest first: if two nodes claim the same GUID, the node with the older NodePartitions object owns it.
     objects.sort_by_key(|object| (object.creation_timestamp(), object.name_any()));
@@ -111,17 +115,17 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
             desired.lost_nodes.insert(node);
             continue;
         }
-        add_node(inputs, &rules, &owners, &node, &object.spec.members, &mut desired);
+        add_node(inputs, (&rules, &mut quota), &owners, &node, &object.spec.members, &mut desired);
     }
     desired
 }
 
-fn add_node(
-    inputs: &PartitionInputs<'_>,
-    rules: &PartitionRules<'_>,
+fn add_node<'a>(
+    inputs: &PartitionInputs<'a>,
+    (rules, quota): (&PartitionRules<'_>, &mut PKeyQuota<'a>),
     owners: &BTreeMap<Guid, String>,
     node: &str,
-    members: &BTreeMap<String, NodeMember>,
+    members: &'a BTreeMap<String, NodeMember>,
     desired: &mut DesiredMemberships,
 ) {
     let mut parsed: Vec<(&String, &NodeMember, RequestedPKey, Guid)> = Vec::new();
@@ -145,6 +149,7 @@ fn add_node(
         let at = (node.to_owned(), name.clone());
         let rejection = rejection_reason(inputs, owners, node, member, key, guid);
         let rejection = rejection.or_else(|| apply_rules(inputs, rules, &at, member, (key, guid), desired));
+        let rejection = rejection.or_else(|| quota.add(rules, &member.namespace, key));
         let full = !keys.contains(&key) && keys.len() >= MAX_NODE_PKEYS;
         let rejection = rejection.or_else(|| {
             full.then(|| {

@@ -20,6 +20,7 @@ mod guid_claims;
 mod node_status;
 mod opensm_host;
 mod partition_status;
+mod pkey_quota;
 mod reconcile;
 mod records;
 mod rules;

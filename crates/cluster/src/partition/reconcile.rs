@@ -296,6 +296,7 @@ impl Controller for PartitionController {
                 unread: reconciler.unread(),
                 records: &records,
                 managed: backend.is_managed(),
+                settings: &self.context.settings,
             })
         };
         desired.table.set_default_membership(backend.default_membership());

@@ -63,15 +63,15 @@ impl PolicyCaches {
         self.nodes.list().into_iter().map(view).collect()
     }
 
-    /// Returns the valid SriovNetworkPoolConfigs in `system_namespaces`, and the invalid ones with the
+    /// Returns the valid SriovNetworkPoolConfigs in `trusted_namespaces`, and the invalid ones with the
     /// reason.
     pub fn node_pools(
         &self,
-        system_namespaces: &[&str],
+        trusted_namespaces: &[&str],
     ) -> (NodePools, Vec<(Arc<SriovNetworkPoolConfig>, String)>) {
         let all = self.pools.list().into_iter();
         NodePools::from_objects(
-            all.filter(|((namespace, _), _)| system_namespaces.contains(&namespace.as_str()))
+            all.filter(|((namespace, _), _)| trusted_namespaces.contains(&namespace.as_str()))
                 .map(|(_, pool)| pool),
         )
     }

@@ -154,12 +154,12 @@ impl Controller for PolicyController {
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let own = self.context.settings.namespace.clone();
-        let system_namespaces = self.context.settings.system_namespaces();
+        let trusted_namespaces = self.context.settings.trusted_namespaces();
         let policies = self.caches.policies.values();
         let nodes = self.caches.policy_nodes(&own);
-        let (pools, invalid) = self.caches.node_pools(&system_namespaces);
+        let (pools, invalid) = self.caches.node_pools(&trusted_namespaces);
         let decision =
-            decide(policies, &nodes, &pools, &self.caches.operator_config(&own), &system_namespaces);
+            decide(policies, &nodes, &pools, &self.caches.operator_config(&own), &trusted_namespaces);
         self.write_node_specs(&decision).await?;
         for (policy, desired) in &decision.policies {
             let current = policy.status.as_ref().map_or(&[][..], |status| &status.conditions);

@@ -43,19 +43,19 @@ struct PolicyReport {
     findings: BTreeMap<PolicyFinding, BTreeSet<String>>,
 }
 
-/// Computes specs and conditions. A policy outside of `system_namespaces` is not applied and gets a condition that
+/// Computes specs and conditions. A policy outside of `trusted_namespaces` is not applied and gets a condition that
 /// says so.
 pub fn decide(
     mut policies: Vec<Arc<SriovNetworkNodePolicy>>,
     nodes: &[PolicyNode],
     pools: &NodePools,
     operator: &SriovOperatorConfigSpec,
-    system_namespaces: &[&str],
+    trusted_namespaces: &[&str],
 ) -> PolicyDecision {
     // Oldest first: if two policies conflict, the older one applies.
     policies.sort_by_key(|p| (p.creation_timestamp().map(|t| t.0), p.namespace(), p.name_any()));
     let applies = |p: &SriovNetworkNodePolicy| {
-        system_namespaces.contains(&p.namespace().unwrap_or_default().as_str()) && p.name_any() != "default"
+        trusted_namespaces.contains(&p.namespace().unwrap_or_default().as_str()) && p.name_any() != "default"
     };
     let mut reports: Vec<PolicyReport> = policies.iter().map(|_| PolicyReport::default()).collect();
     let mut decision = PolicyDecision::default();
@@ -108,7 +108,7 @@ pub fn decide(
         } else {
             let message = format!(
                 "policies apply only in the namespaces {}; create this policy in one of them",
-                system_namespaces.join(", ")
+                trusted_namespaces.join(", ")
             );
             vec![new_condition("Accepted", false, "OtherNamespace", message)]
         };

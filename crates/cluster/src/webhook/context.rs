@@ -37,13 +37,15 @@ impl WebhookContext {
         self.caches.namespace_groups.get("", namespace).and_then(|group| (*group).clone())
     }
 
-    /// Returns the networks of a group. If a config of the group is invalid, returns that config and its error.
+    /// Returns the networks of a group for a pod in `namespace`: those in the pod's namespace and in trusted ones. Every
+    /// tenant can put a config into a group of any name. If a config is invalid, returns that config and its error.
     pub fn group_networks(
         &self,
-        key: &str,
-        value: &str,
+        namespace: &str,
+        group: (&str, &str),
     ) -> Result<Vec<GroupNetwork>, (String, NetworkSpecError)> {
-        group_networks(&self.caches, key, value)
+        let tenants = &self.context.settings.tenants;
+        group_networks(&self.caches, group, |of| of == namespace || tenants.is_trusted(of))
     }
 
     /// Returns the resource that a pod must request for a network, if any. The outer `None` means that there is no
@@ -80,8 +82,12 @@ impl WebhookContext {
         let prefix = &self.context.settings.resource_prefix;
         let mut networks = self.caches.ib_networks.list().into_iter();
         networks.find_map(|(_, network): (_, std::sync::Arc<SriovIBNetwork>)| {
+            // The definition has the name of its network. Others are not rendered.
+            if network.name_any() != name {
+                return None;
+            }
             let (definition_namespace, request) = ib_resource_request(&network, prefix)?;
-            (definition_namespace == namespace && network.name_any() == name).then_some(Some(request))
+            (definition_namespace == namespace).then_some(Some(request))
         })
     }
 

@@ -29,10 +29,12 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
     let mut networks = text(NETWORKS).unwrap_or_default().to_owned();
 
     if let Some((key, value)) = pod_group.or_else(|| context.namespace_group(&request.namespace)) {
-        let mut members = match context.group_networks(key, &value) {
+        let mut members = match context.group_networks(&request.namespace, (key, &value)) {
             Ok(members) if members.is_empty() => {
                 response.denied = Some(format!(
-                    "no SpiderMultusConfig has the annotation {key}: {value:?}; add it to the SpiderMultusConfigs of this group, or correct the group of the pod or its namespace"
+                    "no SpiderMultusConfig in namespace {} or in a trusted namespace ({}) has the annotation {key}: {value:?}; add it to the SpiderMultusConfigs of this group, or correct the group of the pod or its namespace",
+                    request.namespace,
+                    context.settings().trusted_namespaces().join(", ")
                 ));
                 return response;
             }
@@ -60,7 +62,13 @@ pub async fn inject(request: &AdmissionRequest, context: &WebhookContext) -> Adm
 
     let mut selected = Vec::new();
     match NetworkSelection::parse_networks(&networks, &request.namespace) {
-        Ok(selections) => selected.extend(selections),
+        Ok(selections) => {
+            // Checked before the networks are looked up, one by one.
+            if let Err(fault) = context.settings().tenants.check_network_count(NETWORKS, selections.len()) {
+                return AdmissionResponse { denied: Some(fault.to_string()), ..AdmissionResponse::default() };
+            }
+            selected.extend(selections);
+        }
         // Warn only: the annotation is parsed again when the pod is attached, and the error is then reported in an
         // event.
         Err(e) => response.warnings.push(e.to_string()),

@@ -4,6 +4,7 @@ use super::node_partitions_state::NodePartitionsState;
 use super::node_partitions_sync::NodePartitionsSync;
 use super::{RequestedGuids, ports};
 use ferroband_api::ferroband::{NodeMember, PartitionMode};
+use ferroband_daemon::{TenantPolicy, UnlistedPartitions};
 use ferroband_kernel::Hardware;
 use ferroband_model::{Fault, FaultCode, Guid, PodPartitionRequest, PodRef, RequestedPKey, RequestedPort};
 use ferroband_partition::{PartitionMembership, SandboxPartitions};
@@ -25,6 +26,7 @@ pub struct NodePartitionMembership {
     hardware: Arc<dyn Hardware>,
     timeout: Duration,
     guids: Arc<RequestedGuids>,
+    tenants: TenantPolicy,
     runtime: Handle,
 }
 
@@ -40,9 +42,10 @@ impl NodePartitionMembership {
         sync: Arc<NodePartitionsSync>,
         hardware: Arc<dyn Hardware>,
         guids: Arc<RequestedGuids>,
+        tenants: TenantPolicy,
         runtime: Handle,
     ) -> Self {
-        Self { sync, hardware, timeout: MEMBER_TIMEOUT, guids, runtime }
+        Self { sync, hardware, timeout: MEMBER_TIMEOUT, guids, tenants, runtime }
     }
 
     fn read_port(&self, request: &PodPartitionRequest) -> Option<ports::ObservedRdmaPort> {
@@ -92,10 +95,14 @@ impl NodePartitionMembership {
     /// The cluster daemon enforces the same rules and cannot be bypassed.
     fn check_admitted(&self, pod: &PodRef, request: &PodPartitionRequest) -> Result<(), Fault> {
         let Some(key) = request.pkey else { return Ok(()) };
+        let mut is_listed = false;
         for (_, partition) in self.sync.partitions.list() {
             let spec = &partition.spec;
-            let is_enforced =
-                spec.pkey.parse::<RequestedPKey>() == Ok(key) && spec.mode == PartitionMode::Enforce;
+            if spec.pkey.parse::<RequestedPKey>() != Ok(key) {
+                continue;
+            }
+            is_listed = true;
+            let is_enforced = spec.mode == PartitionMode::Enforce;
             let admitted =
                 spec.namespaces.iter().any(|namespace| namespace == "*" || *namespace == pod.namespace);
             if is_enforced && !admitted {
@@ -109,7 +116,17 @@ impl NodePartitionMembership {
                 ));
             }
         }
-        Ok(())
+        let refuses_unlisted = self.tenants.unlisted_partitions == UnlistedPartitions::Refuse
+            && !self.tenants.is_trusted_network(&request.network);
+        match refuses_unlisted && !is_listed {
+            true => Err(Fault::new(
+                FaultCode::InvalidConfig,
+                format!("network {}", request.network),
+                format!("no Partition object lists the P_Key {key} (partitions.unlisted: refuse)"),
+                format!("ask the fabric administrator for a Partition object that admits {}", pod.namespace),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Returns why the port is not a member of its partition yet, `None` if it is a member, or a fault if it
@@ -346,7 +363,9 @@ mod tests {
         let sync = Arc::new(NodePartitionsSync::new(client.clone(), "n1".into()));
         let claims = super::super::GuidClaimClient::new(client, "n1".into());
         let guids = Arc::new(RequestedGuids::new(claims, hardware.clone()));
-        let membership = NodePartitionMembership::new(sync.clone(), hardware, guids, Handle::current());
+        let tenants = TenantPolicy::default();
+        let membership =
+            NodePartitionMembership::new(sync.clone(), hardware, guids, tenants, Handle::current());
         let pci = "0000:3b:00.2".parse().unwrap();
         let requests = [PodPartitionRequest {
             attachment: 0,
@@ -369,5 +388,42 @@ mod tests {
         assert_eq!(names(), ["c1.net1", "c2.net1"]);
         membership.remove_sandbox("c1", None);
         assert_eq!(names(), ["c2.net1"]);
+    }
+    #[tokio::test]
+    async fn unlisted_partitions_can_be_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let hardware: Arc<dyn Hardware> =
+            ferroband_sim::hardware(&ferroband_kernel::Root::at(folder.path())).unwrap().into();
+        let client = crate::fake_api::FakeApi::default().client();
+        let sync = Arc::new(NodePartitionsSync::new(client.clone(), "n1".into()));
+        let claims = super::super::GuidClaimClient::new(client, "n1".into());
+        let guids = Arc::new(RequestedGuids::new(claims, hardware.clone()));
+        let refuse =
+            TenantPolicy { unlisted_partitions: UnlistedPartitions::Refuse, ..TenantPolicy::default() };
+        let membership =
+            NodePartitionMembership::new(sync.clone(), hardware, guids, refuse, Handle::current());
+        let pod = PodRef { namespace: "a".into(), name: "p".into(), uid: "u".into() };
+        let check = |network: &str, pkey: u16| {
+            let pci = "0000:3b:00.2".parse().unwrap();
+            let port = RequestedPort::Function { pci, guid: None };
+            let (network, ifname, pkey) = (network.to_owned(), "net1".to_owned(), RequestedPKey::new(pkey));
+            membership.check_admitted(
+                &pod,
+                &PodPartitionRequest { attachment: 0, network, ifname, pkey, limited: false, port },
+            )
+        };
+        let fault = check("a/ib", 5).unwrap_err();
+        assert!(
+            fault.cause.contains("0x0005") && fault.cause.contains("partitions.unlisted: refuse"),
+            "{fault}"
+        );
+        assert_eq!(check("kube-system/ib", 5), Ok(()), "a trusted namespace");
+        let partition = serde_json::json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "Partition",
+            "metadata": {"name": "five"}, "spec": {"pkey": 5, "namespaces": ["a"]}});
+        let partition = serde_json::from_value(partition).unwrap();
+        let event = kube::runtime::watcher::Event::Apply(((String::new(), "five".into()), Some(partition)));
+        sync.partitions.apply(event);
+        assert_eq!(check("a/ib", 5), Ok(()));
+        assert!(check("a/ib", 6).is_err());
     }
 }

@@ -10,12 +10,16 @@
 //!
 //! A foreign plugin that uses Ferroband as its IPAM plugin takes the same path, to a [`ResolvedInterface`].
 
+mod access_policy;
 mod default_network;
 mod networks;
+mod plugin_policy;
 mod requested_networks;
 mod resolver;
 
+pub use access_policy::NetworkAccessPolicy;
 pub use default_network::{CONFLIST, DefaultNetwork, find_default_network, read_default_network};
 pub use networks::{DefaultNetworkChoice, ResolvedNetwork};
-pub use requested_networks::{NetworkAccessPolicy, RequestedNetworks, requested_networks, resolve_uid};
+pub use plugin_policy::{PluginPolicy, plugin_types};
+pub use requested_networks::{RequestedNetworks, requested_networks, resolve_uid};
 pub use resolver::{PodResolver, ResolvedAdd, ResolvedInterface, ResolvedPod};

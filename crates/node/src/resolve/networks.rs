@@ -13,9 +13,17 @@ use ferroband_api::{
 };
 use ferroband_config::{WrapperConfig, plugin_name};
 use ferroband_model::{Fault, FaultCode};
-use futures::future::try_join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+/// Number of definitions of a pod that are read from the API server at the same time, if they are not in the cache yet.
+const MAX_PARALLEL_LOOKUPS: usize = 8;
+/// Maximum size of the CNI configuration in a definition. A plan contains the configurations of all networks of a pod.
+const MAX_CONFIG_BYTES: usize = 128 << 10;
 
 /// A network that a pod selects, with the CNI configuration from its definition or from a file.
 #[derive(Clone, Debug)]
@@ -45,25 +53,56 @@ impl PodResolver {
         config: &WrapperConfig,
     ) -> Result<(DefaultNetworkChoice, Vec<ResolvedNetwork>), Fault> {
         let RequestedNetworks { default, cluster_wide, networks } = requested;
-        let resolve = |selection: NetworkSelection| async move {
-            let network = self.resolve_network(&selection).await?;
-            network.ok_or_else(|| no_network_fault(&selection))
-        };
-        let networks = try_join_all(cluster_wide.into_iter().chain(networks).map(resolve)).await?;
+        let mut networks: Vec<_> = cluster_wide.into_iter().chain(networks).collect();
+        let has_default = default.is_some();
+        networks.extend(default);
+        let mut resolved = self.resolve_selections(networks, policy).await?;
+        let default = if has_default { resolved.pop() } else { None };
         let default = match (default, config.cluster_network.as_deref()) {
-            (Some(selection), _) => DefaultNetworkChoice::Resolved(Box::new(resolve(selection).await?)),
+            (Some(network), _) => DefaultNetworkChoice::Resolved(Box::new(network)),
             (None, Some(name)) if !name.is_empty() => self.find_cluster_network(name, policy).await?,
             (None, _) => DefaultNetworkChoice::Wrapped(self.find_wrapped_network(config)?),
         };
-        Ok((default, networks))
+        Ok((default, resolved))
+    }
+
+    /// Resolves selections in their order. Each network is looked up once, however often a pod selects it.
+    async fn resolve_selections(
+        &self,
+        selections: Vec<NetworkSelection>,
+        policy: &NetworkAccessPolicy,
+    ) -> Result<Vec<ResolvedNetwork>, Fault> {
+        let mut positions = HashMap::new();
+        let mut unique = Vec::new();
+        for selection in &selections {
+            positions.entry((&selection.namespace, &selection.name)).or_insert_with(|| {
+                unique.push(selection);
+                unique.len() - 1
+            });
+        }
+        let lookups = unique.into_iter().map(|selection| async move {
+            let network = self.resolve_network(selection, policy).await?;
+            network.ok_or_else(|| no_network_fault(selection))
+        });
+        let found: Vec<_> = stream::iter(lookups).buffered(MAX_PARALLEL_LOOKUPS).try_collect().await?;
+        let of_selection = |selection: &NetworkSelection| {
+            let position = positions.get(&(&selection.namespace, &selection.name))?;
+            Some(ResolvedNetwork { selection: selection.clone(), ..found.get(*position)?.clone() })
+        };
+        Ok(selections.iter().filter_map(of_selection).collect())
     }
 
     /// Finds the definition of a network and reads its CNI configuration. Returns `None` if there is no definition.
-    async fn resolve_network(&self, selection: &NetworkSelection) -> Result<Option<ResolvedNetwork>, Fault> {
+    async fn resolve_network(
+        &self,
+        selection: &NetworkSelection,
+        policy: &NetworkAccessPolicy,
+    ) -> Result<Option<ResolvedNetwork>, Fault> {
         let definition = self.networks.find(&selection.namespace, &selection.name).await;
         let Some(definition) = definition.map_err(|e| e.fault())? else { return Ok(None) };
         let folders = [self.multus_conf_d.clone(), self.net_d.clone()];
         let mut network = ResolvedNetwork::from_definition(selection.clone(), &definition, &folders)?;
+        policy.check_plugins(selection, &network.config)?;
         let plugins = network.config.plugins.iter_mut();
         plugins
             .filter(|plugin| plugin_name(plugin) == "coordinator")
@@ -84,7 +123,7 @@ impl PodResolver {
         }
         let selections = NetworkSelection::parse_networks(name, &policy.namespace).map_err(|e| e.fault())?;
         let network = match selections.first() {
-            Some(selection) => self.resolve_network(selection).await?,
+            Some(selection) => self.resolve_network(selection, policy).await?,
             None => None,
         };
         Ok(match network {
@@ -124,6 +163,9 @@ impl ResolvedNetwork {
         folders: &[PathBuf],
     ) -> Result<Self, Fault> {
         let config = match definition.config() {
+            Some(text) if text.len() > MAX_CONFIG_BYTES => {
+                return Err(config_too_large(&selection, text.len()));
+            }
             Some(_) => definition.network_config().map_err(|e| e.fault())?,
             None => Self::find_in_files(&selection, folders)?,
         };
@@ -160,6 +202,17 @@ impl ResolvedNetwork {
             "set spec.config of the NetworkAttachmentDefinition, or install the file on every node",
         ))
     }
+}
+
+fn config_too_large(selection: &NetworkSelection, bytes: usize) -> Fault {
+    Fault::new(
+        FaultCode::InvalidConfig,
+        format!("network {}", selection.display_name()),
+        format!(
+            "spec.config of its NetworkAttachmentDefinition has {bytes} bytes, but at most {MAX_CONFIG_BYTES} are allowed"
+        ),
+        "shorten the CNI configuration",
+    )
 }
 
 fn no_network_fault(selection: &NetworkSelection) -> Fault {
@@ -213,5 +266,25 @@ mod tests {
         assert!(resolve(json!({})).unwrap_err().cause.contains("15-broken.conf"));
         put("multus/15-broken.conf", r#"{"type":"nameless"}"#);
         assert!(resolve(json!({})).is_err());
+    }
+
+    #[test]
+    fn a_configuration_is_limited_in_size_and_depth() {
+        let selection = || NetworkSelection::parse_networks("x", "default").unwrap().remove(0);
+        let resolve = |config: String| {
+            ResolvedNetwork::from_definition(selection(), &definition(json!({"config": config})), &[])
+        };
+        let padded = |blanks: usize| format!(r#"{{"type":"a"{}}}"#, " ".repeat(blanks));
+        assert!(resolve(padded(1000)).is_ok());
+        let fault = resolve(padded(MAX_CONFIG_BYTES)).unwrap_err();
+        assert!(fault.what.contains("default/x") && fault.cause.contains("bytes"), "{fault}");
+        let nested = |open: &str, close: &str| {
+            format!(r#"{{"type":"a","x":{}1{}}}"#, open.repeat(30_000), close.repeat(30_000))
+        };
+        assert!(resolve(nested("[", "]")).is_err());
+        assert!(
+            resolve(format!(r#"{{"type":"a","x":{}1{}}}"#, r#"{"y":"#.repeat(10_000), "}".repeat(10_000)))
+                .is_err()
+        );
     }
 }

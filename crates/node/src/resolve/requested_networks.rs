@@ -1,8 +1,8 @@
 //! Determines which networks a pod gets, from its annotations and the cluster-wide settings.
 
+use super::NetworkAccessPolicy;
 use crate::caches::{PodFacts, SpiderpoolInterface};
 use ferroband_api::annotation::{DEFAULT_NETWORK, NETWORKS, NetworkSelection};
-use ferroband_config::{PlainPods, WrapperConfig};
 use ferroband_model::{Fault, FaultCode, PodRef};
 
 /// The networks that a pod gets from annotations and from the cluster-wide settings.
@@ -27,13 +27,16 @@ pub fn requested_networks(
         |annotation| facts.annotations.get(annotation).map(String::as_str).unwrap_or_default();
     let networks =
         NetworkSelection::parse_networks(annotation_value(NETWORKS), namespace).map_err(|e| e.fault())?;
+    policy.tenants.check_network_count(NETWORKS, networks.len())?;
     for selection in &networks {
         policy.check_allowed(namespace, selection)?;
     }
-    // The default network is not subject to isolation, because the administrator controls its namespace.
     let default =
         NetworkSelection::parse_default_network(annotation_value(DEFAULT_NETWORK), &policy.namespace)
             .map_err(|e| e.fault())?;
+    if let Some(selection) = &default {
+        policy.check_default_network(namespace, selection)?;
+    }
     Ok(RequestedNetworks { default, cluster_wide: policy.cluster_wide_networks(namespace)?, networks })
 }
 
@@ -69,118 +72,3 @@ pub fn resolve_uid(pod: &PodRef, facts: &PodFacts) -> Result<PodRef, Fault> {
         "no action needed: the pod was deleted and recreated, and the kubelet starts the new one",
     ))
 }
-
-/// Where networks are looked up, and which pods may use them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkAccessPolicy {
-    /// Namespace of networks that `v1.multus-cni.io/default-network` and `default_networks` name without a
-    /// namespace.
-    pub namespace: String,
-    /// Namespaces whose networks every pod may use. All other networks are restricted to pods of their own
-    /// namespace. `None` disables isolation.
-    pub isolation: Option<Vec<String>>,
-    /// Networks that every pod gets, in addition to and before the networks that it requests.
-    pub default_networks: Vec<String>,
-    /// Namespaces whose pods do not get `default_networks`.
-    pub system_namespaces: Vec<String>,
-}
-
-impl Default for NetworkAccessPolicy {
-    fn default() -> Self {
-        Self {
-            namespace: "kube-system".to_owned(),
-            isolation: None,
-            default_networks: Vec::new(),
-            system_namespaces: vec!["kube-system".to_owned()],
-        }
-    }
-}
-
-impl NetworkAccessPolicy {
-    /// Creates the settings from command-line values. An empty list counts as unset.
-    pub fn new(
-        namespace: String,
-        isolated: bool,
-        global: Vec<String>,
-        default_networks: Vec<String>,
-        system: Vec<String>,
-    ) -> Self {
-        let default = Self::default();
-        let trimmed = |list: Vec<String>| split_list(&list.join(","));
-        Self {
-            namespace: Some(namespace).filter(|name| !name.is_empty()).unwrap_or(default.namespace),
-            isolation: isolated.then(|| trimmed(global).unwrap_or_else(default_global_namespaces)),
-            default_networks: trimmed(default_networks).unwrap_or_default(),
-            system_namespaces: trimmed(system).unwrap_or(default.system_namespaces),
-        }
-    }
-
-    /// Returns the policy with the Multus settings of a call's CNI configuration applied, so that a node that
-    /// was migrated from Multus keeps its isolation. The configuration can enable isolation but not disable
-    /// it.
-    pub fn with_config(&self, config: &WrapperConfig) -> Self {
-        let mut policy = self.clone();
-        policy.namespace = config.multus_namespace.clone().unwrap_or(policy.namespace);
-        if config.namespace_isolation && policy.isolation.is_none() {
-            let global = split_list(&config.global_namespaces);
-            policy.isolation = Some(global.unwrap_or_else(default_global_namespaces));
-        }
-        policy.default_networks = config.default_networks.clone().unwrap_or(policy.default_networks);
-        policy.system_namespaces = config.system_namespaces.clone().unwrap_or(policy.system_namespaces);
-        policy
-    }
-
-    /// Returns which pods get the cluster's default network only. The CNI plugin attaches them without the daemon.
-    pub fn plain_pods(&self) -> PlainPods {
-        let namespaces = match self.default_networks.is_empty() {
-            true => vec![PlainPods::ALL_NAMESPACES.to_owned()],
-            false => self.system_namespaces.clone(),
-        };
-        PlainPods { namespaces, unless_annotated: [NETWORKS, DEFAULT_NETWORK].map(str::to_owned).into() }
-    }
-
-    /// Returns a fault if isolation forbids a pod in `namespace` to use the network.
-    pub fn check_allowed(&self, namespace: &str, selection: &NetworkSelection) -> Result<(), Fault> {
-        let Some(global) = &self.isolation else { return Ok(()) };
-        if selection.namespace == namespace || global.contains(&selection.namespace) {
-            return Ok(());
-        }
-        Err(Fault::new(
-            FaultCode::InvalidAnnotation,
-            format!("network {}", selection.display_name()),
-            format!(
-                "namespace isolation enabled: pods in {namespace} may only use networks in {namespace} and {}",
-                global.join(", ")
-            ),
-            format!(
-                "correct the annotation {NETWORKS}, or ask for the network's namespace to be made global"
-            ),
-        ))
-    }
-
-    /// Returns the default networks of pods in `namespace`; empty for a system namespace.
-    pub fn cluster_wide_networks(&self, namespace: &str) -> Result<Vec<NetworkSelection>, Fault> {
-        if self.system_namespaces.iter().any(|system| system == namespace) {
-            return Ok(Vec::new());
-        }
-        let networks = self.default_networks.iter();
-        let read = networks
-            .map(|network| NetworkSelection::parse_networks(network, &self.namespace).map_err(|e| e.fault()));
-        Ok(read.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-    }
-}
-
-/// Splits a comma-separated list; `None` if it is empty.
-fn split_list(text: &str) -> Option<Vec<String>> {
-    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned);
-    Some(items.collect::<Vec<_>>()).filter(|items| !items.is_empty())
-}
-
-/// Namespaces whose networks every pod may use by default. As with Multus, a configured list replaces this
-/// one.
-fn default_global_namespaces() -> Vec<String> {
-    vec!["default".to_owned()]
-}
-
-#[cfg(test)]
-mod tests;

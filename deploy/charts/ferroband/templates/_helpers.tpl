@@ -9,8 +9,23 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Arguments of both daemons: what tenants may do. */}}
+{{- define "ferroband.tenantArguments" -}}
+{{- $arguments := list (printf "--trusted-namespaces=%s" (join "," .Values.trustedNamespaces)) -}}
+{{- $arguments = append $arguments (printf "--max-networks-per-pod=%d" (int .Values.maxNetworksPerPod)) -}}
+{{- $arguments = append $arguments (printf "--unlisted-partitions=%s" .Values.partitions.unlisted) -}}
+{{- toJson $arguments -}}
+{{- end -}}
+
 {{- define "ferroband.nodeArguments" -}}
-{{- $arguments := list "node" -}}
+{{- $arguments := concat (list "node") (fromJsonArray (include "ferroband.tenantArguments" .)) -}}
+{{- with .Values.networks -}}
+{{- if .namespaceIsolation }}{{ $arguments = append $arguments "--namespace-isolation" }}{{ end -}}
+{{- with .globalNamespaces }}{{ $arguments = append $arguments (printf "--global-namespaces=%s" (join "," .)) }}{{ end -}}
+{{- if .forbidDefaultNetwork }}{{ $arguments = append $arguments "--forbid-default-network" }}{{ end -}}
+{{- $arguments = append $arguments (printf "--network-plugins=%s" .plugins) -}}
+{{- with .listedPlugins }}{{ $arguments = append $arguments (printf "--listed-plugins=%s" (join "," .)) }}{{ end -}}
+{{- end -}}
 {{- with .Values.log }}{{ $arguments = append $arguments (printf "--log=%s" .) }}{{ end -}}
 {{- with .Values.node.aliases }}{{ $arguments = append $arguments (printf "--alias=%s" (join "," .)) }}{{ end -}}
 {{- with .Values.node.metricsAddress }}{{ $arguments = append $arguments (printf "--metrics-address=%s" .) }}{{ end -}}
@@ -21,6 +36,8 @@
 
 {{- define "ferroband.clusterArguments" -}}
 {{- $arguments := list "cluster" (printf "--resource-prefix=%s" .Values.resourcePrefix) -}}
+{{- $arguments = concat $arguments (fromJsonArray (include "ferroband.tenantArguments" .)) -}}
+{{- $arguments = append $arguments (printf "--max-pkeys-per-namespace=%d" (int .Values.partitions.maxPKeysPerNamespace)) -}}
 {{- with .Values.log }}{{ $arguments = append $arguments (printf "--log=%s" .) }}{{ end -}}
 {{- toJson (concat $arguments .Values.cluster.extraArguments) -}}
 {{- end -}}

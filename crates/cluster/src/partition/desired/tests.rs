@@ -1,6 +1,13 @@
 use super::*;
 use ferroband_api::ferroband::{NodePartitionsSpec, NodePartitionsStatus, PartitionMode, PartitionSpec};
+use ferroband_daemon::{TenantPolicy, UnlistedPartitions};
+use std::sync::LazyLock;
 
+mod tenants;
+
+/// Settings without a quota.
+static SETTINGS: LazyLock<ClusterSettings> =
+    LazyLock::new(|| ClusterSettings { max_pkeys_per_namespace: 0, ..ClusterSettings::for_test() });
 const GUID: &str = "02:00:00:00:00:00:00:01";
 
 fn member(pkey: &str, guid: &str, namespace: &str) -> NodeMember {
@@ -63,6 +70,7 @@ fn inputs<'a>(
         unread: const { &BTreeSet::new() },
         records,
         managed: true,
+        settings: &SETTINGS,
     }
 }
 

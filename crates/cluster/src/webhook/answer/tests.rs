@@ -17,7 +17,24 @@ fn context() -> WebhookContext {
         let network: NetworkAttachmentDefinition = serde_json::from_value(network).unwrap();
         caches.definitions.apply(Event::Apply((("d".into(), name.into()), Some(network))));
     }
+    for (namespace, name) in [("kube-system", "trusted-rail"), ("d", "own-rail"), ("evil", "evil-rail")] {
+        apply_rail(&caches, namespace, name, "rails", "a.b/c");
+    }
+    // Invalid, and in a group that a trusted namespace has as well.
+    apply_rail(&caches, "evil", "broken", "rails", "not a resource");
+    apply_rail(&caches, "evil", "alone", "evil-group", "a.b/c");
     WebhookContext::new(&controller, &caches)
+}
+
+fn apply_rail(caches: &NetworkCaches, namespace: &str, name: &str, group: &str, resource: &str) {
+    let rail = json!({
+        "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
+        "metadata": {"name": name, "namespace": namespace,
+            "annotations": {"cni.spidernet.io/rdma-resource-inject": group}},
+        "spec": {"cniType": "ib-sriov", "ibsriov": {"resourceName": resource, "ippools": {"ipv4": ["p"]}}},
+    });
+    let rail = serde_json::from_value(rail).unwrap();
+    caches.spider_configs.apply(Event::Apply(((namespace.into(), name.into()), Some(rail))));
 }
 
 /// Valid requests that use all parts of an object that the webhook reads.
@@ -219,6 +236,46 @@ async fn a_mistyped_annotation_key_gets_a_warning() {
         let response = review_pod(json!({key: "[]"}), json!({"containers": [{"name": "a"}]})).await;
         assert_eq!(response, json!({"uid": "u", "allowed": true}), "{key}");
     }
+}
+
+#[tokio::test]
+async fn a_group_has_networks_of_the_pods_own_and_trusted_namespaces_only() {
+    let group = |value: &str| json!({"cni.spidernet.io/rdma-resource-inject": value});
+    let containers = json!({"containers": [{"name": "a"}]});
+    let response = review_pod(group("rails"), containers.clone()).await;
+    assert_eq!(response["allowed"], true, "a broken network of another tenant has no effect: {response}");
+    let patch: k8s_openapi::ByteString = serde_json::from_value(response["patch"].clone()).unwrap();
+    let patch: Value = serde_json::from_slice(&patch.0).unwrap();
+    assert_eq!(
+        patch[0]["value"]["k8s.v1.cni.cncf.io/networks"], "d/own-rail,kube-system/trusted-rail",
+        "{patch}"
+    );
+    let denied = review_pod(group("evil-group"), containers).await;
+    let message = denied["status"]["message"].as_str().unwrap();
+    assert_eq!(denied["allowed"], false);
+    assert!(message.contains("in namespace d or in a trusted namespace"), "{message}");
+}
+
+#[tokio::test]
+async fn a_pod_with_too_many_networks_is_denied_without_lookups() {
+    let api = FakeApi::default();
+    let controller = ControllerContext::new(api.client(), ClusterSettings::for_test());
+    let context = WebhookContext::new(&controller, &NetworkCaches::default());
+    let review = async |networks: String| {
+        let pod = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+            "spec": {"containers": [{"name": "a"}]}});
+        let request =
+            json!({"request": {"uid": "u", "kind": {"kind": "Pod"}, "namespace": "d", "object": pod}});
+        let (_, text) = answer("/pods", request.to_string().as_bytes(), &context).await;
+        serde_json::from_str::<Value>(&text).unwrap()["response"].take()
+    };
+    let names = |count: usize| (0..count).map(|n| format!("n{n}")).collect::<Vec<_>>().join(",");
+    let denied = review(names(20_000)).await;
+    assert_eq!(denied["allowed"], false);
+    assert!(denied["status"]["message"].as_str().unwrap().contains("maxNetworksPerPod"), "{denied}");
+    assert_eq!(api.list_calls(), [""; 0]);
+    assert_eq!(review(vec!["same"; 64].join(",")).await["allowed"], true);
+    assert_eq!(api.list_calls().len(), 1, "equal names are looked up once");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

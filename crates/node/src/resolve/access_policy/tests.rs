@@ -44,6 +44,7 @@ fn multus_configuration_is_applied_and_cannot_disable_isolation() {
         isolation: Some(vec!["b".into(), "c".into()]),
         default_networks: vec!["d".into()],
         system_namespaces: vec!["s".into()],
+        ..NetworkAccessPolicy::default()
     };
     assert_eq!(policy, expected);
     for config in [json!({}), json!({"namespaceIsolation": false, "globalNamespaces": "x"}), Value::Null] {
@@ -66,4 +67,33 @@ fn default_networks_are_not_added_to_system_pods() {
     assert_eq!(names("kube-system"), [""; 0]);
     assert_eq!(policy.plain_pods().namespaces, ["kube-system"]);
     assert_eq!(NetworkAccessPolicy::default().plain_pods().namespaces, ["*"]);
+}
+
+fn default_network(text: &str) -> NetworkSelection {
+    NetworkSelection::parse_default_network(text, "kube-system").unwrap().unwrap()
+}
+
+#[test]
+fn isolation_applies_to_the_default_network() {
+    let on = policy(true, &["shared"], &[]);
+    for allowed in ["own/x", "shared/x", "kube-system/x", "spiderpool/x", "ferroband-system/x", "x"] {
+        assert_eq!(on.check_default_network("own", &default_network(allowed)), Ok(()), "{allowed}");
+    }
+    let fault = on.check_default_network("own", &default_network("victim/x")).unwrap_err();
+    assert_eq!((fault.code, fault.what.as_str()), (FaultCode::InvalidAnnotation, "network victim/x"));
+    assert!(
+        fault.cause.contains("namespace isolation enabled") && fault.remedy.contains(DEFAULT_NETWORK),
+        "{fault}"
+    );
+    let off = NetworkAccessPolicy::default();
+    assert_eq!(off.check_default_network("own", &default_network("victim/x")), Ok(()));
+    let hardened = NetworkAccessPolicy { tenants: TenantPolicy::new("f", ["kube-system"]), ..on };
+    assert!(hardened.check_default_network("own", &default_network("spiderpool/x")).is_err());
+}
+
+#[test]
+fn the_default_network_annotation_can_be_forbidden() {
+    let forbidden = NetworkAccessPolicy { forbids_default_network: true, ..NetworkAccessPolicy::default() };
+    let fault = forbidden.check_default_network("own", &default_network("own/x")).unwrap_err();
+    assert!(fault.what.contains(DEFAULT_NETWORK) && fault.cause.contains("forbidDefaultNetwork"), "{fault}");
 }
