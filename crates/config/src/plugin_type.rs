@@ -44,6 +44,11 @@ impl PluginType {
         Ok(Self::from_name(ConfigFields(config).text("type")?.unwrap_or_default()))
     }
 
+    /// Whether a plugin of this name attaches all networks of a sandbox. A path counts by its file name.
+    pub fn is_meta_name(name: &str) -> bool {
+        Self::from_program(Path::new(name)).is_some_and(Self::is_meta)
+    }
+
     /// Whether the plugin attaches all networks of a sandbox.
     pub fn is_meta(self) -> bool {
         matches!(self, Self::Ferroband)

@@ -64,3 +64,13 @@ fn versions_compare_by_age() {
     assert!(CniVersion::ALL.is_sorted());
     assert!(CniVersion::V0_3_1 < CniVersion::V0_4_0);
 }
+
+#[test]
+fn meta_plugins_are_known_by_all_their_names() {
+    for name in ["ferroband", "ferroband-cni", "multus", "multus-shim", "../bin/multus"] {
+        assert!(PluginType::is_meta_name(name), "{name}");
+    }
+    for name in ["", "ipoib", "multus2", "macvlan", ".."] {
+        assert!(!PluginType::is_meta_name(name), "{name}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::capability;
 use crate::{
     kubelet::PodDevices,
-    resolve::{DefaultNetwork, ResolvedAdd, ResolvedNetwork},
+    resolve::{DefaultNetwork, ResolvedAdd, ResolvedNetwork, plugin_types},
 };
 use ferroband_api::cncf::NetworkConfig;
 use ferroband_attach::{
@@ -11,7 +11,7 @@ use ferroband_attach::{
     plan::{Attachment, AttachmentDevice, PlanStep, StepKind},
 };
 use ferroband_config::{
-    ConfigError, IbSriovConfig, grant_runtime_config, inject_device, merge_cni_args, plugin_name,
+    ConfigError, IbSriovConfig, PluginType, grant_runtime_config, inject_device, merge_cni_args, plugin_name,
 };
 use ferroband_model::{Fault, FaultCode};
 use serde_json::{Map, Value};
@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 /// Builds the attachment of the network that the runtime would use without Ferroband.
 pub fn build_wrapped(add: &ResolvedAdd, default: &DefaultNetwork) -> Result<Attachment, Fault> {
     let network = &default.network;
+    refuse_meta_plugins(&network.name, network)?;
     let steps = network.plugins.iter().cloned().map(|mut config| {
         grant_runtime_config(&mut config, &add.runtime_config);
         // The default network's own binaries are always executed, even if Ferroband has a built-in plugin of
@@ -35,6 +36,20 @@ pub fn build_wrapped(add: &ResolvedAdd, default: &DefaultNetwork) -> Result<Atta
         unchecked: network.disable_check,
         ..Attachment::default()
     })
+}
+
+/// Returns a fault if the network contains a meta plugin, which would attach all networks of the pod again, or another
+/// pod's networks under a configuration that the daemon has not checked.
+fn refuse_meta_plugins(network: &str, config: &NetworkConfig) -> Result<(), Fault> {
+    let Some(plugin) = plugin_types(config).find(|plugin| PluginType::is_meta_name(plugin)) else {
+        return Ok(());
+    };
+    Err(Fault::new(
+        FaultCode::InvalidConfig,
+        format!("network {network}"),
+        format!("it contains the meta plugin {plugin:?}, which cannot be a plugin of a network"),
+        "remove this plugin from the network's configuration",
+    ))
 }
 
 /// Whether `plugin` is built in and needs a device that its configuration does not name. Foreign plugins
@@ -66,6 +81,7 @@ pub fn build_resolved(
 ) -> Result<Attachment, Fault> {
     let ResolvedNetwork { selection, config, resource } = resolved;
     let network = selection.display_name();
+    refuse_meta_plugins(&network, config)?;
     let default = position == 0;
     let ifname = match &selection.interface {
         // The default network always uses `CNI_IFNAME`, where the runtime expects the pod's addresses.

@@ -118,6 +118,39 @@ fn pod_without_annotation_gets_only_the_default_network() {
     assert_eq!((planned.plan.attachments.len(), planned.ip_requests.len()), (1, 0));
 }
 
+#[test]
+fn meta_plugins_are_no_plugins_of_a_network() {
+    for config in [
+        json!({"type": "multus"}),
+        json!({"type": "ferroband"}),
+        json!({"Type": "multus-shim"}),
+        json!({"type": "ferroband-cni"}),
+        json!({"plugins": [{"type": "macvlan"}, {"type": "multus"}]}),
+        json!({"type": "macvlan", "ipam": {"type": "multus"}}),
+    ] {
+        let fault = plan("a", &[("a", config.clone())], json!({})).unwrap_err();
+        assert_eq!(
+            (fault.code, fault.what.as_str()),
+            (FaultCode::InvalidConfig, "network default/a"),
+            "{config}"
+        );
+        assert!(fault.cause.contains("meta plugin"), "{fault}");
+        let mut with_default = facts("");
+        with_default.annotations.insert(DEFAULT_NETWORK.to_owned(), "default/a".to_owned());
+        let planned = plan_with(&with_default, &[("a", config)], json!({}), &PodDevices::default());
+        assert!(planned.unwrap_err().cause.contains("meta plugin"));
+    }
+}
+
+#[test]
+fn a_pod_may_not_request_more_networks_than_allowed() {
+    let networks = [("a", ipoib())];
+    let planned = plan(&vec!["a"; 64].join(","), &networks, json!({})).unwrap();
+    assert_eq!(planned.plan.attachments.len(), 65);
+    let fault = plan(&vec!["a"; 65].join(","), &networks, json!({})).unwrap_err();
+    assert!(fault.cause.contains("65 networks") && fault.cause.contains("maxNetworksPerPod"), "{fault}");
+}
+
 // Case: cni 86
 #[test]
 fn interfaces_are_named_by_position_and_a_network_may_occur_twice() {

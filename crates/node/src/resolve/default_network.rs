@@ -4,7 +4,7 @@
 //! rewrite it at any time.
 
 use ferroband_api::cncf::NetworkConfig;
-use ferroband_config::{capabilities, plugin_name};
+use ferroband_config::{PluginType, capabilities, plugin_name};
 use ferroband_model::{ConfigObject, Fault, FaultCode};
 use serde_json::{Map, Value};
 use std::{
@@ -15,9 +15,6 @@ use std::{
 
 /// Name of our CNI configuration file. Container runtimes use the file whose name sorts first.
 pub const CONFLIST: &str = "00-ferroband.conflist";
-/// Meta plugins that wrap the default network as Ferroband does. Wrapping one of them would attach every additional
-/// network twice.
-const META_PLUGINS: [&str; 3] = ["ferroband", "multus", "multus-shim"];
 
 /// The configuration of the default network and the file that it was read from.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,8 +97,10 @@ pub fn find_network_by_name(folder: &Path, name: &str) -> Result<DefaultNetwork,
     Err(missing())
 }
 
+/// Whether the network contains a meta plugin, which wraps the default network as Ferroband does. Wrapping it would
+/// attach every additional network twice.
 pub(super) fn is_meta_plugin(network: &NetworkConfig) -> bool {
-    network.plugins.iter().any(|plugin| META_PLUGINS.contains(&plugin_name(plugin)))
+    network.plugins.iter().any(|plugin| PluginType::is_meta_name(plugin_name(plugin)))
 }
 
 /// Lists the files in `folder` that have one of these extensions, sorted by name. The result is empty if the
