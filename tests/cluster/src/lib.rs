@@ -12,6 +12,7 @@ mod api_client;
 mod daemons;
 mod document;
 pub mod fabric;
+pub mod hardened;
 pub mod hardware;
 pub mod ibsim;
 pub mod inspect;

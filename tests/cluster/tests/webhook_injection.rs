@@ -90,13 +90,16 @@ fn network_group_annotation_injects_networks_and_resources() {
 #[test]
 fn namespace_group_applies_unless_the_pod_has_its_own() {
     let mut objects = TestObjects::default();
-    objects.apply(&rail("ns-rail", "spidernet.io/nsrail", "m24")).apply(&rail(
-        "own-rail",
-        "spidernet.io/ownrail",
-        "m24-own",
-    ));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "m24", "annotations": {GROUP: "m24"}}});
     objects.apply(&namespace.to_string());
+    // A group has networks of the pod's own and of trusted namespaces only.
+    for (name, resource, group) in
+        [("ns-rail", "spidernet.io/nsrail", "m24"), ("own-rail", "spidernet.io/ownrail", "m24-own")]
+    {
+        let mut rail: Value = serde_json::from_str(&rail(name, resource, group)).expect("JSON");
+        rail["metadata"]["namespace"] = json!("m24");
+        objects.apply(&rail.to_string());
+    }
     let mut plain = pod(json!({}), json!({}));
     plain["metadata"]["namespace"] = json!("m24");
     eventually_injected(&plain, |injected_pod| limits(injected_pod)["spidernet.io/nsrail"] == "1");
