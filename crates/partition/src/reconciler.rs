@@ -52,6 +52,10 @@ pub struct PartitionReconciler {
     /// Partitions whose members have never been read. Nothing is known about them, and they are not changed.
     unread: BTreeSet<RequestedPKey>,
     answer_check: AnswerCheck,
+    /// Number of answers that were recorded since the last reset.
+    answers: u32,
+    /// Members that the last answer did not list, and that were known before. One answer is not enough to forget them.
+    missing_once: BTreeSet<(RequestedPKey, Guid)>,
     uncertain: BTreeSet<(RequestedPKey, Guid)>,
     in_flight: BTreeMap<RequestedPKey, PartitionChange>,
     failures: BTreeMap<RequestedPKey, PartitionFailure>,
@@ -111,10 +115,13 @@ impl PartitionReconciler {
         })
     }
 
-    /// Whether a member is confirmed to be absent from a partition.
+    /// Whether a member is confirmed to be absent from a partition: by two answers in succession, or by the success of
+    /// its removal.
     pub fn is_removed(&self, key: RequestedPKey, guid: Guid) -> bool {
         let adding = self.in_flight.get(&key).is_some_and(|change| change.add.contains_key(&guid));
         self.observed.as_ref().is_some_and(|observed| observed.get(key, guid).is_none())
+            && self.answers >= 2
+            && !self.missing_once.contains(&(key, guid))
             && !self.unread.contains(&key)
             && !self.uncertain.contains(&(key, guid))
             && !adding
@@ -157,6 +164,9 @@ impl PartitionReconciler {
         self.stale = report.stale;
         let is_unknown = |key: &&RequestedPKey| self.observed.is_none() || self.unread.contains(*key);
         self.unread = report.unread.iter().filter(is_unknown).copied().collect();
+        let known = self.observed.iter().flat_map(MembershipTable::iter).map(|(key, guid, _)| (key, guid));
+        self.missing_once = known.filter(|(key, guid)| table.get(*key, *guid).is_none()).collect();
+        self.answers = self.answers.saturating_add(1);
         self.observed = Some(table);
         self.uncertain.retain(|(key, _)| keep.contains(key));
         self.changed_at.retain(|_, at| *at > mark);
@@ -302,12 +312,14 @@ impl PartitionReconciler {
         }
     }
 
-    /// Whether a GUID is confirmed to be in no partition: the memberships have been read, and no change that
+    /// Whether a GUID is confirmed to be in no partition: two answers in succession did not list it, and no change that
     /// may have added the GUID is in flight or uncertain.
     pub fn is_in_no_partition(&self, guid: Guid) -> bool {
         let is_member = |observed: &MembershipTable| observed.iter().any(|(_, member, _)| member == guid);
         let adding = |change: &PartitionChange| change.add.contains_key(&guid);
         self.observed.as_ref().is_some_and(|observed| !is_member(observed))
+            && self.answers >= 2
+            && !self.missing_once.iter().any(|(_, missing)| *missing == guid)
             && self.unread.is_empty()
             && !self.uncertain.iter().any(|(_, uncertain)| *uncertain == guid)
             && !self.in_flight.values().any(adding)

@@ -195,6 +195,8 @@ fn removal_is_confirmed_only_by_a_list_or_a_response() {
 
     let mut reconciler = reconciler(&[(5, 1)], &[(6, 2)]);
     let now = Instant::now();
+    assert!(!reconciler.is_removed(key(5), guid), "one answer is not enough");
+    list(&mut reconciler, &[(6, 2)]);
     assert!(reconciler.is_removed(key(5), guid) && reconciler.is_in_no_partition(guid));
     assert!(reconciler.is_removed(key(6), guid) && !reconciler.is_removed(key(6), Guid::new(2)));
     assert!(!reconciler.is_in_no_partition(Guid::new(2)));
@@ -208,6 +210,8 @@ fn removal_is_confirmed_only_by_a_list_or_a_response() {
         reconciler.finish_batch(batch, &timed_out(), now);
     }
     assert!(!reconciler.is_removed(key(5), guid) && !reconciler.is_in_no_partition(guid), "uncertain");
+    list(&mut reconciler, &[]);
+    assert!(reconciler.is_removed(key(5), guid) && !reconciler.is_removed(key(6), Guid::new(2)));
     list(&mut reconciler, &[]);
     assert!(reconciler.is_removed(key(5), guid) && reconciler.is_removed(key(6), Guid::new(2)));
     assert!(reconciler.is_in_no_partition(guid));

@@ -30,8 +30,11 @@ fn timed_out() -> Result<(), Error> {
 fn reconciler(desired: &[(u16, u64)], observed: &[(u16, u64)]) -> PartitionReconciler {
     let mut reconciler = PartitionReconciler::default();
     reconciler.set_desired(table(desired), ownership());
-    let mark = reconciler.begin_list();
-    reconciler.record_list(mark, &report(table(observed)));
+    // One answer confirms no removal.
+    for _ in 0..2 {
+        let mark = reconciler.begin_list();
+        reconciler.record_list(mark, &report(table(observed)));
+    }
     reconciler
 }
 
@@ -173,7 +176,9 @@ fn partitions_that_cannot_be_read_do_not_stop_the_others() {
     reconciler.finish_batch(&batches[0], &Ok(()), now);
     // Nothing is known about partition 6, so no GUID is confirmed to be absent from it.
     assert!(!reconciler.is_removed(key(6), Guid::new(9)) && !reconciler.is_in_no_partition(Guid::new(9)));
-    assert!(reconciler.is_removed(key(5), Guid::new(9)));
+    let mark = reconciler.begin_list();
+    reconciler.record_list(mark, &partial(table(&[(5, 1)])));
+    assert!(!reconciler.is_removed(key(6), Guid::new(9)) && reconciler.is_removed(key(5), Guid::new(9)));
     // It is read once. From then on its known state is kept if it cannot be read.
     let mark = reconciler.begin_list();
     reconciler.record_list(mark, &report(table(&[(5, 1), (6, 2)])));
@@ -298,6 +303,20 @@ fn an_answer_that_drops_many_members_is_believed_when_it_is_seen_twice() {
     // The next answer drops other members, which were seen once.
     let others = (40..=90).map(|guid| (key(5), Guid::new(guid), Membership::Full)).collect();
     assert!(answer(&mut reconciler, &report(others)).is_some());
+}
+
+#[test]
+fn one_answer_is_not_enough_to_forget_a_member() {
+    let mut reconciler = with_members(5);
+    assert!(!reconciler.is_in_no_partition(Guid::new(9)), "the first answer");
+    answer(&mut reconciler, &report(many(5)));
+    assert!(reconciler.is_in_no_partition(Guid::new(9)));
+    reconciler.set_desired(MembershipTable::default(), Ownership::default());
+    let without = report(many(4));
+    assert_eq!(answer(&mut reconciler, &without), None);
+    assert!(!reconciler.is_removed(key(5), Guid::new(5)) && !reconciler.is_in_no_partition(Guid::new(5)));
+    answer(&mut reconciler, &without);
+    assert!(reconciler.is_removed(key(5), Guid::new(5)) && reconciler.is_in_no_partition(Guid::new(5)));
 }
 
 #[test]

@@ -65,7 +65,10 @@ async fn request_applied_without_response_is_removed_later() {
         fixture.set_desired(&[]);
         wait_until("the member is removed", || members(&simulator, 5).is_empty()).await;
         fixture.wait_converged().await;
-        assert!(fixture.handle.lock().is_in_no_partition(Guid::new(POOL + 1)));
+        wait_until("the removal is confirmed", || {
+            fixture.handle.lock().is_in_no_partition(Guid::new(POOL + 1))
+        })
+        .await;
     }
 }
 
@@ -153,4 +156,19 @@ async fn outages_during_a_hundred_changes_are_reconciled() {
         there == desired
     })
     .await;
+}
+
+#[tokio::test]
+async fn one_answer_without_partitions_changes_nothing() {
+    let simulator = UfmSimulator::start(UfmSimulatorOptions::default()).unwrap();
+    let fixture = UfmReconcilerFixture::start_with_period(ufm(&simulator), Duration::from_millis(500));
+    fixture.set_desired(&[(5, POOL + 1)]);
+    fixture.wait_converged().await;
+    let list = "GET /ufmRest/resources/pkeys";
+    let (lists, changes) = (simulator.calls_matching(list).len(), simulator.calls_matching("POST").len());
+    // The answer is a JSON object without any partition.
+    simulator.inject_fault(list, 1, InjectedFault::RespondWith(200));
+    wait_until("two more lists", || simulator.calls_matching(list).len() >= lists + 2).await;
+    fixture.wait_converged().await;
+    assert_eq!(simulator.calls_matching("POST").len(), changes, "the member is not sent again");
 }
