@@ -89,7 +89,7 @@ impl HostileFixture {
         wait_running(VICTIM, "victim");
         let guid = member_guid("victim");
         let victim = VictimState::read(&fabric, &nodes[0], &guid);
-        assert_eq!(victim.members, [guid.clone()]);
+        assert_eq!(victim.members, [guid.as_str()]);
         let pod = format!("{VICTIM}/victim");
         let guid = guid.parse().expect("a GUID");
         let tenancy = PodTenancy { pod, guid, key: RED, from: Instant::now(), to: None };
