@@ -30,8 +30,9 @@ pub use ipoib::IpoibConfig;
 pub use network_config::{NetworkConfig, NetworkConfigError};
 pub use plugin_config::{InterfaceConfig, PluginConfig, VALID_ATTACHMENTS_KEYS, ipam_section, is_identifier};
 pub use plugin_input::{
-    capabilities, grant_runtime_config, inject_device, limit_to_capabilities, merge_cni_args, network_name,
-    plugin_name, plugin_stdin, remove_pod_values, runtime_config, set_runtime_config, set_valid_attachments,
+    capabilities, grant_runtime_config, inject_device, limit_to_capabilities, merge_cni_args, named_devices,
+    network_name, plugin_name, plugin_stdin, remove_pod_values, runtime_config, set_runtime_config,
+    set_valid_attachments,
 };
 pub use plugin_type::{CniVersion, PluginType};
 pub use wrapper::{POD_ANNOTATIONS_CAPABILITY, PlainPods, WrapperConfig};

@@ -87,6 +87,18 @@ pub fn inject_device(plugin: &mut Map<String, Value>, device: &str) {
     }
 }
 
+/// The devices that `plugin` names: those that the daemon sets, or others if the user wrote them.
+pub fn named_devices(plugin: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let fields = ConfigFields(plugin);
+    let runtime = fields.object("runtimeConfig").ok().flatten();
+    let named = [
+        fields.non_empty("deviceID"),
+        fields.non_empty("pciBusID"),
+        runtime.map_or(Ok(None), |runtime| runtime.non_empty("deviceID")),
+    ];
+    named.into_iter().filter_map(|device| device.ok().flatten())
+}
+
 /// Merges the `cni-args` of the pod's networks annotation into `args.cni` of `plugin`. If both set a key, the
 /// annotation's value is used.
 pub fn merge_cni_args(plugin: &mut Map<String, Value>, args: &Map<String, Value>) {

@@ -105,6 +105,8 @@ crate::named_enum! {
         NoDevice = "NoDevice",
         /// A device is in use and cannot be changed now.
         DeviceBusy = "DeviceBusy",
+        /// A network names a device that was not allocated to the pod.
+        DeviceNotAllocated = "DeviceNotAllocated",
     }
 }
 
@@ -149,6 +151,7 @@ impl FaultCode {
             Self::NoRdma => 110,
             Self::NoDevice => 111,
             Self::PodReplaced => 112,
+            Self::DeviceNotAllocated => 113,
             Self::NoPool => 120,
             Self::AddressConflict => 121,
             Self::GatewayUnreachable => 122,

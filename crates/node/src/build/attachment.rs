@@ -1,6 +1,6 @@
 //! Builds one attachment of a plan: its interface name, device, plugin configurations and steps.
 
-use super::capability;
+use super::{allocated_devices, capability};
 use crate::{
     kubelet::PodDevices,
     resolve::{DefaultNetwork, ResolvedAdd, ResolvedNetwork, plugin_types},
@@ -117,8 +117,10 @@ pub fn build_resolved(
         remove_ib_kubernetes_flag(&mut plugin);
         plugin
     });
+    let plugins: Vec<_> = plugins.collect();
+    allocated_devices::check(&network, &plugins, &add.devices)?;
     Ok(Attachment {
-        steps: build_steps(&network, plugins)?,
+        steps: build_steps(&network, plugins.into_iter())?,
         name: config.name.clone(),
         cni_version: parse_version(&network, config)?,
         ifname,

@@ -7,6 +7,7 @@
 //! ResolvedInterface ── for_interface ──▶ AttachmentIpRequests
 //! ```
 
+mod allocated_devices;
 mod attachment;
 mod capability;
 mod ip_requests;
@@ -14,6 +15,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+pub use allocated_devices::not_allocated_fault;
 pub use attachment::fault_in_network;
 pub use ip_requests::AttachmentIpRequests;
 pub use plan::{PlanOutput, build_plan, partition_requests};

@@ -1,6 +1,7 @@
 //! Builds the plan of a sandbox, and determines which partitions its ports must be members of.
 
 use super::{AttachmentIpRequests, attachment};
+use crate::kubelet::PodDevices;
 use crate::resolve::{DefaultNetworkChoice, ResolvedAdd};
 use ferroband_api::annotation::{IbKubernetesMark, NETWORKS, NetworkSelection};
 use ferroband_attach::plan::{Attachment, DefaultRoute, DefaultRoutes, Plan, StepKind};
@@ -16,6 +17,8 @@ pub struct PlanOutput {
     pub ip_requests: Vec<AttachmentIpRequests>,
     /// What ib-kubernetes would write into the networks annotation, by position of the attachment; without GUIDs.
     pub marks: Vec<(usize, IbKubernetesMark)>,
+    /// All devices that were allocated to the pod.
+    pub devices: PodDevices,
 }
 
 /// Builds the plan of a pod. Networks take the pod's devices in the order of the attachments.
@@ -45,7 +48,7 @@ pub fn build_plan(resolved: &ResolvedAdd) -> Result<PlanOutput, Fault> {
     let marks = ib_kubernetes_marks(&attachments, &partitions);
     let (pod, container) = (resolved.pod.pod.clone(), resolved.pod.container.clone());
     let plan = Plan { pod, container, attachments, membership: false, partitions };
-    Ok(PlanOutput { plan, ip_requests, marks })
+    Ok(PlanOutput { plan, ip_requests, marks, devices: resolved.devices.clone() })
 }
 
 fn check_unique_ifnames(attachments: &[Attachment]) -> Result<(), Fault> {

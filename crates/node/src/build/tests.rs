@@ -1,3 +1,4 @@
+mod allocated_devices;
 mod letter_case;
 
 use super::{AttachmentIpRequests, PlanOutput, build_plan};
@@ -38,9 +39,15 @@ fn resolved_pod(facts: &PodFacts) -> ResolvedPod {
     }
 }
 
-/// Plans a pod that has no devices.
+/// Plans a pod with the device 0000:3b:00.2 of a resource that its networks do not use.
 fn plan(annotation: &str, networks: &[(&str, Value)], runtime_config: Value) -> Result<PlanOutput, Fault> {
-    plan_with(&facts(annotation), networks, runtime_config, &PodDevices::default())
+    plan_with(&facts(annotation), networks, runtime_config, &unrelated_device())
+}
+
+fn unrelated_device() -> PodDevices {
+    let mut devices = PodDevices::default();
+    devices.add("x/unrelated", ["0000:3b:00.2".to_owned()]);
+    devices
 }
 
 /// Plans a pod with these networks and devices. A network `<name>:<resource>` uses devices of that resource. A
@@ -303,14 +310,14 @@ fn every_plugin_gets_the_device_and_only_capable_plugins_the_capability() {
     assert_eq!(vf.config["runtimeConfig"], json!({"deviceID": "0000:3b:00.2", "CNIDeviceInfoFile": file}));
     assert_eq!(rdma.config.get("runtimeConfig"), None);
 
-    let annotation = json!([{"name": "a", "deviceID": "requested"}]).to_string();
+    let annotation = json!([{"name": "a", "deviceID": "0000:3b:00.2"}]).to_string();
     let of = |network: &str, devices: &PodDevices| {
         let planned =
             plan_with(&facts(&annotation), &[(network, chain.clone())], json!({}), devices).unwrap();
         let step = &planned.plan.attachments[1].steps[0];
         (step.config["runtimeConfig"]["deviceID"].clone(), step.config.get("deviceID").cloned())
     };
-    assert_eq!(of("a", &PodDevices::default()), (json!("requested"), None), "capability only");
+    assert_eq!(of("a", &unrelated_device()), (json!("0000:3b:00.2"), None), "capability only");
     let mut devices = PodDevices::default();
     devices.add("x/vf", ["allocated".to_owned()]);
     assert_eq!(
@@ -514,8 +521,7 @@ fn marks_of_ib_kubernetes_in_annotations_are_ignored() {
     let network =
         json!({"type": "ib-sriov", "deviceID": "0000:3b:00.2", "ibKubernetesEnabled": true, "pkey": "0x5"});
     let steps = |facts: &PodFacts| {
-        let planned =
-            plan_with(facts, &[("ib", network.clone())], json!({}), &PodDevices::default()).unwrap();
+        let planned = plan_with(facts, &[("ib", network.clone())], json!({}), &unrelated_device()).unwrap();
         let attachment = planned.plan.attachments.into_iter().nth(1).unwrap();
         attachment
             .steps

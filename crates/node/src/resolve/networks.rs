@@ -11,7 +11,7 @@ use ferroband_api::{
     annotation::NetworkSelection,
     cncf::{NetworkAttachmentDefinition, NetworkConfig},
 };
-use ferroband_config::{WrapperConfig, plugin_name};
+use ferroband_config::{WrapperConfig, named_devices, plugin_name};
 use ferroband_model::{Fault, FaultCode};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -171,6 +171,16 @@ impl ResolvedNetwork {
         };
         let resource = definition.resource_name().map(str::to_owned);
         Ok(Self { selection, config, resource })
+    }
+
+    /// Whether the network may use a device: one of its resource, or one that the definition or the annotation names.
+    /// `rdma` uses the device of the interface before it, if it names none.
+    pub(super) fn uses_devices(&self) -> bool {
+        let is_device_plugin =
+            |plugin| named_devices(plugin).next().is_some() || plugin_name(plugin) == "rdma";
+        self.resource.is_some()
+            || self.selection.device_id.is_some()
+            || self.config.plugins.iter().any(is_device_plugin)
     }
 
     fn find_in_files(selection: &NetworkSelection, folders: &[PathBuf]) -> Result<NetworkConfig, Fault> {

@@ -94,7 +94,7 @@ impl PodResolver {
         let (default, networks) = self.resolve_networks(requested, &policy, &config).await?;
         let defined = || default.resolved().into_iter().chain(&networks);
         // The kubelet is queried only if a network uses devices.
-        let devices = match defined().any(|network| network.resource.is_some()) {
+        let devices = match defined().any(ResolvedNetwork::uses_devices) {
             true => self.pod_resources.pod_devices(&pod).await.map_err(|e| e.fault())?,
             false => PodDevices::default(),
         };

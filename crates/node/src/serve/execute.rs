@@ -5,15 +5,17 @@
 //! wait_for_partitions ──▶ addresses ──▶ record: network-status
 //! ```
 
-use super::{CniHandler, socket::protocol_fault};
+use super::{CniHandler, device_access, socket::protocol_fault};
 use crate::{
     address::DetectionMode,
     build::{AttachmentIpRequests, PlanOutput, fault_in_network},
     caches::PodFacts,
     discover::Inventory,
+    kubelet::PodDevices,
 };
 use ferroband_api::annotation::{IbKubernetesMark, NETWORKS};
 use ferroband_attach::{
+    DeviceOp,
     message::{AttachmentOutcome, PortMember},
     plan::{AssignedAddresses, Plan, StepKind},
 };
@@ -41,6 +43,8 @@ pub(super) struct AddSession<'a> {
     /// has requested the addresses.
     assigning: Option<JoinHandle<Result<Vec<AssignedAddresses>, Fault>>>,
     pub assigned: Vec<AssignedAddresses>,
+    /// All devices that were allocated to the pod.
+    devices: PodDevices,
     /// The daemon uses the pod's namespace only to send ARP and NDP probes. The CNI plugin does everything else.
     pub netns: Option<Netns>,
 }
@@ -54,13 +58,13 @@ impl<'a> AddSession<'a> {
         (planned, pod): (PlanOutput, PodRef),
         netns: Option<Netns>,
     ) -> Result<Self, Fault> {
-        let PlanOutput { plan, ip_requests, marks } = planned;
+        let PlanOutput { plan, ip_requests, marks, devices } = planned;
         for warning in ip_requests.iter().flat_map(|request| request.ipam.warnings()) {
             warn!(%warning, "a setting of the ipam configuration has no effect");
         }
         let (assigning, assigned) = (None, Vec::new());
         let mut session =
-            Self { handler, runtime, plan, pod, ip_requests, marks, assigning, assigned, netns };
+            Self { handler, runtime, plan, pod, ip_requests, marks, assigning, assigned, devices, netns };
         session.check_parents()?;
         session.plan.membership = handler.partitions.begin_add(session.partitions())?;
         let addresses = handler.assign_addresses(session.ip_requests.clone());
@@ -68,19 +72,27 @@ impl<'a> AddSession<'a> {
         Ok(session)
     }
 
-    /// Checks that all IPoIB parents of the plan exist, so that the ADD fails before anything is set up.
+    /// Checks that all IPoIB parents of the plan exist and may be used by the pod, so that the ADD fails before anything
+    /// is set up.
     fn check_parents(&self) -> Result<(), Fault> {
         for attachment in &self.plan.attachments {
             for step in &attachment.steps {
                 if let StepKind::Ipoib { child, .. } = &step.kind {
                     let parent = self.handler.host.ipoib_parent(&child.parent);
-                    parent.map_err(|e| {
+                    let parent = parent.map_err(|e| {
                         fault_in_network(&attachment.network, self.with_interface_names(e.fault()))
                     })?;
+                    let root = self.handler.host.root();
+                    device_access::check_parent(root, &attachment.network, &parent.name, &self.devices)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Checks that a device operation of this ADD changes only devices of the pod.
+    pub fn check_device_op(&self, operation: &DeviceOp) -> Result<(), Fault> {
+        device_access::check_device_op(self.handler.host.root(), &self.plan, operation, &self.devices)
     }
 
     /// If the fault is a missing IPoIB parent, adds the node's interfaces to its remedy.

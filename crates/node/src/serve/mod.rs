@@ -10,6 +10,7 @@
 //! Each call runs on its own thread, because access to network interfaces blocks and must not run on the
 //! async runtime.
 
+mod device_access;
 mod duplicate_detection;
 mod execute;
 mod handler;

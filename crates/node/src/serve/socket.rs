@@ -189,6 +189,10 @@ fn handle_request<'a>(
             // Hold the caller's device lock until the operation is done, so that another call for the same
             // device waits even if this caller is killed.
             let _lock = fds.next();
+            if let Some((add, _)) = session.as_ref() {
+                add.check_device_op(&work)
+                    .map_err(|fault| report(fault, "device operation refused", Some(&add.pod)))?;
+            }
             handler
                 .run_device_op(&work, fds.next())
                 .inspect_err(|fault| warn!(%fault, "device operation failed"))?;

@@ -138,4 +138,20 @@ pub const TABLE: &[(FaultCode, Explanation)] = &[
             &["wait until the pods that use the device have ended; the change is retried automatically"],
         ),
     ),
+    (
+        FaultCode::DeviceNotAllocated,
+        explain(
+            "A network of the pod names a device that neither the kubelet nor a claim allocated to the pod.",
+            &[
+                "`deviceID` or `pciBusID` is set in the network's configuration, or `deviceID` in the pod's annotation",
+                "`master` of an IPoIB network is the interface of a virtual function",
+                "the RDMA device of another pod has the MAC address that the pod requests",
+            ],
+            &[
+                "remove the device from the configuration, and name its resource in the network's annotation \
+                 k8s.v1.cni.cncf.io/resourceName; the kubelet then allocates a device to each pod",
+                "set `master` to the interface of a physical function",
+            ],
+        ),
+    ),
 ];
