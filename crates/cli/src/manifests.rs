@@ -52,13 +52,16 @@ pub struct ManifestsCommand {
     chart: Option<PathBuf>,
 }
 
+/// The policy that limits a node daemon to objects of its own node, and its binding.
+pub const NODE_POLICY: &str = include_str!("manifests/policy.yaml");
+
 /// Each row is the file name of a manifest in the Helm chart, and its content. `ferroband manifests` prints
 /// the manifests in this order.
 const MANIFEST_FILES: [(&str, &str); 7] = [
     ("account.yaml", include_str!("manifests/account.yaml")),
     ("rights.yaml", include_str!("manifests/rights.yaml")),
     ("cluster-rights.yaml", include_str!("manifests/cluster-rights.yaml")),
-    ("policy.yaml", include_str!("manifests/policy.yaml")),
+    ("policy.yaml", NODE_POLICY),
     ("webhook.yaml", include_str!("manifests/webhook.yaml")),
     ("daemonset.yaml", include_str!("manifests/daemonset.yaml")),
     ("deployment.yaml", include_str!("manifests/deployment.yaml")),

@@ -58,7 +58,8 @@ pub struct NodeCommand {
     #[command(flatten)]
     tenant_flags: TenantFlags,
 
-    /// opensm binary, as a path or a name in PATH, to run if this node has the label ferroband.io/subnet-manager.
+    /// opensm binary, as a path or a name in PATH, to run if this node has the label
+    /// node-restriction.kubernetes.io/ferroband-subnet-manager.
     #[arg(long, env = "FERROBAND_OPENSM", value_name = "PROGRAM", default_value = "opensm")]
     opensm: PathBuf,
 

@@ -7,8 +7,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Key of the taint with which an administrator confirms that a node is off.
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// Label of nodes that run opensm. Its value is the port that opensm uses.
-const SUBNET_MANAGER_LABEL: &str = "ferroband.io/subnet-manager";
+/// Label of nodes that run opensm. Its value is the port that opensm uses. The NodeRestriction admission plugin lets no
+/// kubelet set labels of this prefix, so a compromised node cannot make itself a subnet manager.
+const SUBNET_MANAGER_LABEL: &str = "node-restriction.kubernetes.io/ferroband-subnet-manager";
 
 pub type NodeLabels = Arc<BTreeMap<String, String>>;
 

@@ -202,7 +202,7 @@ async fn virtual_ports_need_support_on_every_host() {
 async fn change_without_hosts_is_an_error() {
     let fixture = OpensmHostFixture::new(&[]);
     let error = fixture.apply(&table(&[(5, 1)])).await.unwrap_err().to_string();
-    assert!(error.contains("ferroband.io/subnet-manager"), "{error}");
+    assert!(error.contains("node-restriction.kubernetes.io/ferroband-subnet-manager"), "{error}");
     assert_eq!(fixture.opensm.observe().await.unwrap().virtualization, Some(false));
 }
 

@@ -20,6 +20,7 @@ pub mod ip_pools;
 pub mod ipam_caller;
 pub mod leader;
 pub mod legacy_stack;
+pub mod node_account;
 mod objects;
 pub mod opensm_mounts;
 mod own_lab;

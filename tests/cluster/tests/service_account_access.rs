@@ -1,27 +1,10 @@
 //! A node daemon's service account is limited to its node, wherever its token is used.
 
-use ferroband_cluster_tests::{LabOutput, TestObjects, exec_on, kubectl, kubectl_get, node_names};
+use ferroband_cluster_tests::node_account::NodeAccount;
+use ferroband_cluster_tests::{LabOutput, TestObjects, kubectl, kubectl_get, node_names};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "ferroband-system";
-
-/// Name of the daemon's pod on a node.
-fn daemon(node: &str) -> String {
-    let pods = kubectl_get(&["pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=node"]);
-    let found = pods["items"].as_array().into_iter().flatten().find(|pod| pod["spec"]["nodeName"] == node);
-    found.and_then(|pod| pod["metadata"]["name"].as_str()).expect("a daemon on the node").to_owned()
-}
-
-/// A token of the node daemon's account, bound to a pod or unbound, as an attacker on a node could obtain it.
-fn token(pod: Option<&str>) -> String {
-    let bound = match pod {
-        Some(pod) => vec!["--bound-object-kind=Pod".to_owned(), format!("--bound-object-name={pod}")],
-        None => Vec::new(),
-    };
-    let bound: Vec<&str> = bound.iter().map(String::as_str).collect();
-    let create = ["create", "token", "ferroband-node", "-n", NAMESPACE];
-    kubectl(&[&create, bound.as_slice()].concat()).stdout_or_panic().trim().to_owned()
-}
 
 /// Runs kubectl with only that token.
 fn kubectl_as(token: &str, args: &[&str]) -> LabOutput {
@@ -29,33 +12,28 @@ fn kubectl_as(token: &str, args: &[&str]) -> LabOutput {
 }
 
 /// Writes a pod's network-status as the daemon does: one PATCH without a prior read (kubectl would read).
-fn patch_network_status(token: &str, pod: &str) -> String {
-    let server = ["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"];
-    let server = kubectl(&server).stdout_or_panic();
+fn patch_network_status(account: &NodeAccount, pod: &str) -> String {
     let patch = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": "[]"}}});
-    let script = format!(
-        "curl -sk -X PATCH -H 'Authorization: Bearer {token}' -H 'Content-Type: application/merge-patch+json' \
-         -d '{patch}' {server}/api/v1/namespaces/default/pods/{pod}/status"
-    );
-    exec_on("control", &script).stdout_or_panic()
+    account.request("PATCH", &format!("/api/v1/namespaces/default/pods/{pod}/status"), &patch).body
 }
 
 #[test]
 fn node_token_cannot_change_objects_of_another_node() {
     let (mut objects, nodes) = (TestObjects::default(), node_names());
     objects.apply_pod("here", &nodes[0]).apply_pod("there", &nodes[1]);
-    let own_token = token(Some(&daemon(&nodes[0])));
-    let who: Value =
-        serde_json::from_str(&kubectl_as(&own_token, &["auth", "whoami", "-o", "json"]).stdout_or_panic())
-            .expect("JSON");
+    let account = NodeAccount::of_node(&nodes[0]);
+    let who: Value = serde_json::from_str(
+        &kubectl_as(account.token(), &["auth", "whoami", "-o", "json"]).stdout_or_panic(),
+    )
+    .expect("JSON");
     assert_eq!(
         who["status"]["userInfo"]["username"],
         "system:serviceaccount:ferroband-system:ferroband-node"
     );
 
-    let own: Value = serde_json::from_str(&patch_network_status(&own_token, "here")).expect("JSON");
+    let own: Value = serde_json::from_str(&patch_network_status(&account, "here")).expect("JSON");
     assert_eq!(own["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"], "[]", "{own}");
-    let other = patch_network_status(&own_token, "there");
+    let other = patch_network_status(&account, "there");
     assert!(other.contains(&format!("not on node {}", nodes[0])), "{other}");
     // The status that its own node's daemon wrote is unchanged.
     let status =
@@ -65,30 +43,29 @@ fn node_token_cannot_change_objects_of_another_node() {
 
     let label = |node: &str| {
         kubectl_as(
-            &own_token,
+            account.token(),
             &[
                 "patch",
                 "node",
                 node,
                 "--type=merge",
                 "-p",
-                r#"{"metadata":{"labels":{"ferroband.io/tried":"x"}}}"#,
+                r#"{"metadata":{"labels":{"ferroband.io/simulated":"true"}}}"#,
             ],
         )
     };
     label(&nodes[0]).stdout_or_panic();
-    kubectl(&["label", "node", &nodes[0], "ferroband.io/tried-"]).stdout_or_panic();
     let other = label(&nodes[1]);
     assert!(!other.ok && other.err.contains(&format!("does not belong to node {}", nodes[0])), "{other:?}");
 
-    let unbound = patch_network_status(&token(None), "here");
+    let unbound = patch_network_status(&NodeAccount::unbound(), "here");
     assert!(unbound.contains("not bound to a node"), "{unbound}");
 }
 
 #[test]
 fn node_token_changes_only_address_entries_of_its_node() {
     let nodes = node_names();
-    let own_token = token(Some(&daemon(&nodes[0])));
+    let account = NodeAccount::of_node(&nodes[0]);
     let entry = |node: &str| json!({"pod": "default/x", "uid": "u", "interface": "net1", "container": "c", "node": node});
     let block = |entries: Value| {
         let used = entries.as_object().map_or(0, serde_json::Map::len);
@@ -103,7 +80,7 @@ fn node_token_changes_only_address_entries_of_its_node() {
     let replace = |entries: Value| {
         let file = std::env::temp_dir().join(format!("ferroband-block-{}.json", std::process::id()));
         std::fs::write(&file, block(entries)).expect("a scratch file");
-        let answer = kubectl_as(&own_token, &["replace", "-f", &file.to_string_lossy()]);
+        let answer = kubectl_as(account.token(), &["replace", "-f", &file.to_string_lossy()]);
         let _ = std::fs::remove_file(&file);
         answer
     };

@@ -10,7 +10,7 @@ use ferroband_cluster_tests::{
 };
 use serde_json::Value;
 
-const LABEL: &str = "ferroband.io/subnet-manager";
+const LABEL: &str = "node-restriction.kubernetes.io/ferroband-subnet-manager";
 
 /// Waits for a condition of the Fabric object.
 #[track_caller]

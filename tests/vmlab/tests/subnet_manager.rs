@@ -11,7 +11,7 @@ use ferroband_vmlab_tests::sriov::{RESOURCE, create_vfs, vf_pod};
 use ferroband_vmlab_tests::{POD_TIMEOUT, exec_eventually, kernel_complaints};
 use serde_json::json;
 
-const LABEL: &str = "ferroband.io/subnet-manager";
+const LABEL: &str = "node-restriction.kubernetes.io/ferroband-subnet-manager";
 
 /// A NetworkAttachmentDefinition with a P_Key.
 fn network(name: &str, pkey: &str) -> String {

@@ -39,8 +39,8 @@ pub struct SubnetManagerHostSpec {
     /// Serial that opensm may read, because all hosts have written it.
     #[serde(default)]
     pub signal: i64,
-    /// Port that opensm uses, from the node's label `ferroband.io/subnet-manager`: a device (`mlx5_0`), a port of a
-    /// device (`mlx5_0.2`), or empty or `true` for the first port with a link.
+    /// Port that opensm uses, from the node's label `node-restriction.kubernetes.io/ferroband-subnet-manager`: a device
+    /// (`mlx5_0`), a port of a device (`mlx5_0.2`), or empty or `true` for the first port with a link.
     #[serde(default)]
     pub port: String,
     /// GUIDs of the ports on which Ferroband runs opensm, on all nodes. A master subnet manager on any other port is

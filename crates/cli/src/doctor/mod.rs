@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! API server ──▶ CRDs ──▶ crds ────────────────────────────────────────────────────────────────────────────┐
+//!            ──▶ admission policy and binding ──▶ node_policy ──────────────────────────────────────────────┤
 //!            ──▶ ClusterObjects ──▶ cluster, ports, policies, fabric, partitions, tenants, aliases, … ───────┤
 //! this node's files, sockets, hardware ──▶ node ────────────────────────────────────────────────────────────┴──▶ findings
 //! ```
@@ -12,6 +13,7 @@ mod crds;
 mod fabric;
 mod finding;
 mod node;
+mod node_policy;
 mod partitions;
 mod policies;
 mod ports;
@@ -30,11 +32,11 @@ use std::path::PathBuf;
 
 /// Find problems and suggest fixes
 ///
-/// In the cluster, it checks CRDs, daemons and their leader, node conditions, devices without a link, pods that
-/// wait for a network, pools that are nearly full, policies, the subnet manager, partition members, and
-/// components of replaced projects that still run. On a node, as root, it checks the daemon, the CNI
-/// configuration, the kubelet's sockets, the adapters, their links and the subnet manager. Each problem comes
-/// with a remedy.
+/// In the cluster, it checks CRDs, the policy that limits node accounts, daemons and their leader, node
+/// conditions, devices without a link, pods that wait for a network, pools that are nearly full, policies, the
+/// subnet manager, partition members, and components of replaced projects that still run. On a node, as root,
+/// it checks the daemon, the CNI configuration, the kubelet's sockets, the adapters, their links and the subnet
+/// manager. Each problem comes with a remedy.
 ///
 /// The exit status is 1 if there is a problem; notes do not count.
 #[derive(Args, Debug)]
@@ -94,6 +96,7 @@ async fn check_cluster(connection: &ClusterConnection) -> anyhow::Result<Vec<Doc
     let client = connection.client().await?;
     let objects = ClusterObjects::read(&client).await?;
     let mut findings = crds::check(&client).await?;
+    findings.extend(node_policy::check(&client).await?);
     findings.extend(check_objects(&objects));
     Ok(findings)
 }

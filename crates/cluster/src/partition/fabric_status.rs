@@ -80,7 +80,7 @@ pub fn compute(
         status.conditions.push(condition(old, "Secured", Some(secured), reason, message));
         if !fabric.outdated_hosts.is_empty() {
             let message = format!(
-                "partition changes are made without these opensm hosts, which get them when they are back: {}; check the node daemon on these nodes, or remove their label ferroband.io/subnet-manager",
+                "partition changes are made without these opensm hosts, which get them when they are back: {}; check the node daemon on these nodes, or remove their label node-restriction.kubernetes.io/ferroband-subnet-manager",
                 fabric.outdated_hosts.join("; ")
             );
             status.conditions.push(condition(old, "HostsUpdated", Some(false), "HostOutdated", message));

@@ -1,4 +1,4 @@
-//! Runs opensm on nodes with the label `ferroband.io/subnet-manager`.
+//! Runs opensm on nodes with the label `node-restriction.kubernetes.io/ferroband-subnet-manager`.
 //!
 //! ```text
 //! SubnetManagerHost of this node ──controller──▶ OpensmSupervisor ─┬─▶ partitions.conf  validated, our section only

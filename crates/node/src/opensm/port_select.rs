@@ -19,9 +19,9 @@ pub struct SmPort {
     pub lids: (u16, u16),
 }
 
-/// Selects the port that a value of the label `ferroband.io/subnet-manager` names: a device (`mlx5_0`), a
-/// port of a device (`mlx5_0.2`), or the first port with a link (empty, `true`). Virtual functions are
-/// excluded, because a subnet manager needs a physical port.
+/// Selects the port that a value of the label `node-restriction.kubernetes.io/ferroband-subnet-manager` names: a device
+/// (`mlx5_0`), a port of a device (`mlx5_0.2`), or the first port with a link (empty, `true`). Virtual functions
+/// are excluded, because a subnet manager needs a physical port.
 pub fn select_port(root: &Root, label: &str) -> Result<SmPort, String> {
     let devices = infiniband::devices(root).map_err(|error| error.to_string())?;
     let is_virtual = |device: &SysfsRdmaDevice| {

@@ -36,7 +36,7 @@ pub struct DesiredOpensm {
     /// Highest serial number that opensm may load. All hosts have written this version to their partitions
     /// files.
     pub signal: i64,
-    /// Value of the node's label `ferroband.io/subnet-manager`, which selects the port.
+    /// Value of the node's label `node-restriction.kubernetes.io/ferroband-subnet-manager`, which selects the port.
     pub port: String,
     /// Port GUIDs of all nodes on which Ferroband runs opensm.
     pub own_ports: BTreeSet<Guid>,
@@ -85,7 +85,8 @@ pub struct OpensmSupervisor {
 }
 
 impl OpensmSupervisor {
-    /// `ports` selects the port for opensm from the value of the node's label `ferroband.io/subnet-manager`.
+    /// `ports` selects the port for opensm from the value of the node's label
+    /// `node-restriction.kubernetes.io/ferroband-subnet-manager`.
     pub fn new(
         program: OpensmProgram,
         ports: impl Fn(&str) -> Result<SmPort, String> + Send + 'static,
@@ -143,8 +144,8 @@ impl OpensmSupervisor {
                 status.problem = Some(self.fault(
                     FaultCode::InvalidConfig,
                     problem,
-                    "set the node label ferroband.io/subnet-manager to an existing device, or to `true` for \
-                     the first port with a link",
+                    "set the node label node-restriction.kubernetes.io/ferroband-subnet-manager to an existing \
+                     device, or to `true` for the first port with a link",
                 ));
             }
             (Ok(port), Ok(_)) => self.ensure_running(port, desired, now),
@@ -355,7 +356,8 @@ impl OpensmSupervisor {
         self.fault(
             FaultCode::InvalidConfig,
             &format!("another subnet manager is master: {master}; opensm yields to it"),
-            "stop the other subnet manager, or remove the label ferroband.io/subnet-manager from all nodes",
+            "stop the other subnet manager, or remove the label node-restriction.kubernetes.io/ferroband-subnet-manager \
+             from all nodes",
         )
     }
 

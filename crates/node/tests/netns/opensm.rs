@@ -277,7 +277,7 @@ fn opensm_yields_to_a_foreign_master_and_stands_by_for_managed_ones() {
     assert_eq!(status, "yielding");
     assert!(
         problem.contains(&OpensmTestbed::manager_port(1).to_string())
-            && problem.contains("ferroband.io/subnet-manager"),
+            && problem.contains("node-restriction.kubernetes.io/ferroband-subnet-manager"),
         "{problem}"
     );
     assert_eq!(daemon.supervisor.pid(), None, "opensm is not started");

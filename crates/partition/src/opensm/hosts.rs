@@ -51,7 +51,8 @@ impl Opensm {
         if self.hosts.is_empty() {
             return Err(Error::Host {
                 host: "(none)".to_owned(),
-                problem: "no node is selected to run opensm; label nodes with ferroband.io/subnet-manager"
+                problem: "no node is selected to run opensm; label nodes with \
+                          node-restriction.kubernetes.io/ferroband-subnet-manager"
                     .to_owned(),
             });
         }
