@@ -182,18 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_host_that_the_daemon_reads_or_writes_are_mounted() {
-        let objects = objects(&render(&[]));
-        let pod = &daemonset(&objects)["spec"]["template"]["spec"];
-        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
-        for file in [ferroband_node::configure::GuidFile::PATH, "etc/modprobe.d/ferroband.conf"] {
-            let path = std::path::Path::new("/").join(file);
-            let is_above = |mount: &&Value| path.starts_with(mount["mountPath"].as_str().unwrap());
-            assert!(mounts.iter().any(|mount| is_above(&mount)), "{}", path.display());
-        }
-    }
-
-    #[test]
     fn every_variable_is_filled_in() {
         let at = |text: &str| text.lines().find(|line| line.contains('@')).map(str::to_owned);
         assert_eq!(at(&render(&[])), None);

@@ -7,6 +7,7 @@ use crate::progress::{ProgressStep, run_step};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 /// Image name on the lab's nodes.
@@ -102,6 +103,8 @@ fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
         for folder in ["tmp", "etc", "run", "var/lib"] {
             fs::create_dir_all(root.path(folder))?;
         }
+        // As on hosts. The node daemon opens the mounts below /run under both names.
+        symlink("../run", root.path("var/run"))?;
         for file in [&binaries.ferroband, &binaries.cni] {
             let name = file.file_name().context("a binary has no file name")?;
             fs::copy(file, root.path("usr/bin").join(name))

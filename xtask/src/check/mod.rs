@@ -1,9 +1,10 @@
-//! Checks that read the source code: names, dead items, module cycles, unused dependencies, golden files.
+//! Checks that read the source code: names, dead items, module cycles, unused dependencies, golden files, mounts.
 
 pub mod cases;
 mod dead_items;
 mod duplicate_names;
 pub mod golden;
+mod host_paths;
 mod module_cycles;
 mod sources;
 mod unused_dependencies;
@@ -14,13 +15,14 @@ use sources::Source;
 type SourceCheck = fn(&[Source]) -> Result<()>;
 
 /// The checks of the `unit` tier, with what each one shows.
-const CHECKS: [(&str, SourceCheck); 6] = [
+const CHECKS: [(&str, SourceCheck); 7] = [
     ("names that users and disks see are unchanged", golden::check),
     ("cases and their tests match the catalogues", cases::check),
     ("type names are unique", duplicate_names::check),
     ("no public item is unused", dead_items::check),
     ("no modules use each other in a circle", module_cycles::check),
     ("no dependency is unused", unused_dependencies::check),
+    ("host paths of the node daemon are mounted", host_paths::check),
 ];
 
 /// Hands every check to `run_one`. The workspace is parsed once.

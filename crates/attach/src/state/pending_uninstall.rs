@@ -85,8 +85,8 @@ pub(crate) fn finish_if_idle(root: &Root) -> Result<bool, Error> {
 fn needs_ferroband(root: &Root, file: &JournalFile) -> bool {
     // containerd sends DEL to the configuration that is installed, after the uninstallation the wrapped network's.
     // CRI-O sends it to the configuration of the ADD, which libcni cached (ocicni, `loadNetworkFromCache`), and so
-    // needs the plugin until the pod is deleted.
-    let is_crio = root.run("crio").exists();
+    // needs the plugin until the pod is deleted. The directory alone says nothing: a node daemon's mount creates it.
+    let is_crio = root.run("crio/crio.sock").exists();
     is_crio || !file.journal.as_ref().is_ok_and(Journal::is_wrapped_only)
 }
 

@@ -225,6 +225,7 @@ fn plain_pods_do_not_delay_an_uninstallation() {
     install();
     run(&fixture, "ADD", &PodNetnsFixture::new(), &config(plain())).unwrap();
     fs::create_dir_all(fixture.root.run("crio")).unwrap();
+    fs::write(fixture.root.run("crio/crio.sock"), "").unwrap();
     assert!(!pending.begin(&fixture.root).unwrap());
     run(&fixture, "DEL", &pod, &config(plain())).unwrap();
     assert!(!is_installed());
