@@ -10,14 +10,16 @@
 //! ```
 //!
 //! The process has a single inotify instance, because each user may only have 128 (fs.inotify.max_user_instances) and
-//! the kubelet, the runtime and all other root daemons share them.
+//! the kubelet, the runtime and all other root daemons share them. If none is left, directories are polled.
 
-use crate::Error;
+mod polled_dir;
+
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
 use parking_lot::Mutex;
+use polled_dir::PolledDir;
 use std::{collections::HashMap, io, path::Path, sync::Arc, thread, time::Duration};
 use tokio::{sync::watch, time};
-use tracing::info;
+use tracing::{info, warn};
 
 /// How often to look for a directory that does not exist yet.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -36,8 +38,15 @@ struct SharedInotify {
     listeners: Mutex<HashMap<WatchDescriptor, watch::Sender<bool>>>,
 }
 
-/// A watch on one directory. It ends when the last `WatchedDir` of the directory is dropped.
-pub struct WatchedDir {
+/// A watch on one directory.
+pub enum WatchedDir {
+    Inotify(InotifyWatch),
+    /// inotify is not available.
+    Polled(PolledDir),
+}
+
+/// An inotify watch. It ends when the last `InotifyWatch` of the directory is dropped.
+pub struct InotifyWatch {
     descriptor: WatchDescriptor,
     shared: Arc<SharedInotify>,
     /// Notified on every change in the directory. The value becomes `true` when the directory is deleted or
@@ -58,6 +67,26 @@ impl SharedInotify {
         thread.spawn(move || reader.dispatch_events(inotify))?;
         *shared = Some(instance.clone());
         Ok(instance)
+    }
+
+    fn add(self: Arc<Self>, path: &Path) -> io::Result<InotifyWatch> {
+        let mask = WatchMask::CREATE
+            | WatchMask::CLOSE_WRITE
+            | WatchMask::DELETE
+            | WatchMask::MOVED_FROM
+            | WatchMask::MOVED_TO
+            | WatchMask::DELETE_SELF
+            | WatchMask::MOVE_SELF
+            | WatchMask::ONLYDIR;
+        // Hold the lock until the listener is registered, so that the first event is not lost.
+        let mut listeners = self.listeners.lock();
+        let descriptor = self.watches.clone().add(path, mask)?;
+        // The kernel returns the same descriptor if the directory is already watched, so its listeners share
+        // a channel.
+        let changes =
+            listeners.entry(descriptor.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
+        drop(listeners);
+        Ok(InotifyWatch { descriptor, shared: self, changes })
     }
 
     /// Reads inotify events and notifies the listeners of each directory, until the process ends.
@@ -103,38 +132,33 @@ fn notify_all(listeners: &HashMap<WatchDescriptor, watch::Sender<bool>>) {
 
 impl WatchedDir {
     /// Watches `path`. Returns `None` if the directory does not exist.
-    pub fn watch(path: &Path) -> Result<Option<Self>, Error> {
-        let failed = |source| Error::Watch { path: path.to_owned(), source };
-        let shared = SharedInotify::get().map_err(failed)?;
-        let mask = WatchMask::CREATE
-            | WatchMask::CLOSE_WRITE
-            | WatchMask::DELETE
-            | WatchMask::MOVED_FROM
-            | WatchMask::MOVED_TO
-            | WatchMask::DELETE_SELF
-            | WatchMask::MOVE_SELF
-            | WatchMask::ONLYDIR;
-        // Hold the lock until the listener is registered, so that the first event is not lost.
-        let mut listeners = shared.listeners.lock();
-        let descriptor = match shared.watches.clone().add(path, mask) {
-            Ok(descriptor) => descriptor,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(failed(e)),
-        };
-        // The kernel returns the same descriptor if the directory is already watched, so its listeners share
-        // a channel.
-        let changes =
-            listeners.entry(descriptor.clone()).or_insert_with(|| watch::channel(false).0).subscribe();
-        drop(listeners);
-        Ok(Some(Self { descriptor, shared, changes }))
+    pub fn watch(path: &Path) -> Option<Self> {
+        Self::watch_with(path, SharedInotify::get())
+    }
+
+    fn watch_with(path: &Path, inotify: io::Result<Arc<SharedInotify>>) -> Option<Self> {
+        match inotify.and_then(|shared| shared.add(path)) {
+            Ok(watch) => Some(Self::Inotify(watch)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => {
+                let polled = PolledDir::open(path)?;
+                // A crash would not help: the limits belong to all programs of the host.
+                warn!(
+                    folder = %path.display(), error = %e,
+                    "cannot watch the directory with inotify, polling it; raise fs.inotify.max_user_instances and \
+                     fs.inotify.max_user_watches on this node"
+                );
+                Some(Self::Polled(polled))
+            }
+        }
     }
 
     /// Watches `path`. If the directory does not exist yet, waits until it does.
-    pub async fn watch_when_present(path: &Path) -> Result<Self, Error> {
+    pub async fn watch_when_present(path: &Path) -> Self {
         let mut logged = false;
         loop {
-            if let Some(folder) = Self::watch(path)? {
-                return Ok(folder);
+            if let Some(folder) = Self::watch(path) {
+                return folder;
             }
             if !logged {
                 info!(folder = %path.display(), "directory does not exist yet, waiting for it");
@@ -147,13 +171,18 @@ impl WatchedDir {
     /// Waits for a change. Returns `true` if an entry of the directory changed, and `false` if the directory
     /// itself is gone.
     pub async fn changed(&mut self) -> bool {
-        // An error means that the sender was dropped, which happens after it has reported that the directory
-        // is gone.
-        self.changes.changed().await.is_ok() && !*self.changes.borrow_and_update()
+        match self {
+            // An error means that the sender was dropped, which happens after it has reported that the directory
+            // is gone.
+            Self::Inotify(watch) => {
+                watch.changes.changed().await.is_ok() && !*watch.changes.borrow_and_update()
+            }
+            Self::Polled(folder) => folder.changed().await,
+        }
     }
 }
 
-impl Drop for WatchedDir {
+impl Drop for InotifyWatch {
     fn drop(&mut self) {
         let mut listeners = self.shared.listeners.lock();
         // If this is the last receiver, nothing listens for changes in the directory any longer.
@@ -166,56 +195,4 @@ impl Drop for WatchedDir {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[tokio::test]
-    async fn new_files_and_removal_of_the_directory_are_reported() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("watched");
-        assert!(WatchedDir::watch(&path).unwrap().is_none());
-        fs::create_dir(&path).unwrap();
-        let mut folder = WatchedDir::watch(&path).unwrap().unwrap();
-
-        fs::write(path.join("a"), "").unwrap();
-        assert!(folder.changed().await);
-        fs::remove_dir_all(&path).unwrap();
-        let end = time::timeout(Duration::from_secs(5), async { while folder.changed().await {} });
-        end.await.expect("removal of the directory is reported");
-    }
-
-    #[tokio::test]
-    async fn directory_created_later_is_watched() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("later");
-        let waiting = tokio::spawn({
-            let path = path.clone();
-            async move { WatchedDir::watch_when_present(&path).await }
-        });
-        time::sleep(Duration::from_millis(50)).await;
-        fs::create_dir(&path).unwrap();
-        let mut folder = waiting.await.unwrap().unwrap();
-        fs::write(path.join("a"), "").unwrap();
-        assert!(folder.changed().await);
-    }
-
-    #[tokio::test]
-    async fn listeners_of_one_directory_share_a_single_inotify_instance() {
-        let dir = tempfile::tempdir().unwrap();
-        let (first, mut second) = (
-            WatchedDir::watch(dir.path()).unwrap().unwrap(),
-            WatchedDir::watch(dir.path()).unwrap().unwrap(),
-        );
-        drop(first);
-        fs::write(dir.path().join("a"), "").unwrap();
-        assert!(second.changed().await, "dropping one listener does not end the other");
-        let mut third = WatchedDir::watch(dir.path()).unwrap().unwrap();
-        drop(second);
-        fs::write(dir.path().join("b"), "").unwrap();
-        assert!(third.changed().await);
-        let instances = fs::read_dir("/proc/self/fd").unwrap().flatten();
-        let links = instances.filter_map(|fd| fs::read_link(fd.path()).ok());
-        assert_eq!(links.filter(|link| link.to_string_lossy().contains("inotify")).count(), 1);
-    }
-}
+mod tests;

@@ -12,9 +12,6 @@ use tokio::task::spawn_blocking;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// inotify failed, for example because the limit of instances or watches is reached.
-    #[error("cannot watch {path} with inotify", path = path.display())]
-    Watch { path: PathBuf, source: io::Error },
     #[error("cannot {action} {path}", path = path.display())]
     File {
         /// Verb in the error message, such as `read`, `write`, `create` or `remove`.

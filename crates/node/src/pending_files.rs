@@ -22,7 +22,7 @@ where
     Processing: Future<Output = Result<bool, Error>>,
 {
     loop {
-        let mut watched = WatchedDir::watch_when_present(folder).await?;
+        let mut watched = WatchedDir::watch_when_present(folder).await;
         loop {
             let results = stream::iter(list().await?).map(&process).buffer_unordered(MAX_CONCURRENT);
             let left = results.try_fold(false, |left, done| async move { Ok(left || !done) }).await?;

@@ -72,7 +72,7 @@ pub(super) async fn run_plugin(
         loop {
             let watcher = kubelet.uses_plugin_watcher();
             let dir = if watcher { kubelet.plugins_registry_dir() } else { kubelet.device_plugins_dir() };
-            let mut watched = WatchedDir::watch_when_present(&dir).await?;
+            let mut watched = WatchedDir::watch_when_present(&dir).await;
             let result = serve_plugin(&dir, watcher, &plugin, &mut watched, &registered).await;
             registered.send_replace(false);
             if let Err(e) = result {

@@ -67,7 +67,7 @@ impl InventoryWatcher {
         let mut retry = Retry::new(POLL_INTERVAL, POLL_INTERVAL);
         loop {
             if self.device_dir_watch.is_none() {
-                self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir)?;
+                self.device_dir_watch = WatchedDir::watch(&self.roots.device_dir);
             }
             // Take the fingerprints of hardware and ports before the full read, so that changes during the
             // read are not missed.

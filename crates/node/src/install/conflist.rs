@@ -62,7 +62,7 @@ pub async fn keep_conflist(
 ) -> Result<(), Error> {
     let mut last_problem = String::new();
     loop {
-        let mut watched = WatchedDir::watch_when_present(&folder).await?;
+        let mut watched = WatchedDir::watch_when_present(&folder).await;
         loop {
             match sync_conflist(&root, &folder, &plain_pods).await {
                 Ok(()) => {

@@ -18,6 +18,7 @@ pub use checkpoint::{HeldDevices, read_checkpoint};
 pub use pod_devices::PodDevices;
 
 use crate::Error;
+use ferroband_daemon::Retry;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
 use std::{
@@ -26,6 +27,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use tokio::time::Instant;
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -47,6 +49,9 @@ pub mod device_plugin_api {
 }
 
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Shortest and longest pause after a query that the kubelet refused because it answers at most 100 per second, of all
+/// its clients together.
+const LIMIT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// Timeout of kubelet queries whose caller can continue without an answer.
 const SHORT_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum size of a response of the kubelet. A `List` response contains every pod of the node.
@@ -109,7 +114,18 @@ impl PodResourcesClient {
         };
         let channel = connect(&self.socket, QUERY_TIMEOUT).await.map_err(unreachable)?;
         let client = PodResourcesListerClient::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
-        Ok(PodDevices::from_pod_resources(&query_pod_resources(client, pod).await.map_err(failed)?))
+        let deadline = Instant::now() + QUERY_TIMEOUT;
+        let mut retry = Retry::new(LIMIT_PAUSE.0, LIMIT_PAUSE.1);
+        loop {
+            match query_pod_resources(client.clone(), pod).await {
+                Ok(resources) => return Ok(PodDevices::from_pod_resources(&resources)),
+                // Many pods start at the same time. Their ADDs wait here, rather than fail and come back together.
+                Err(e) if e.code() == Code::ResourceExhausted && Instant::now() < deadline => {
+                    retry.pause().await;
+                }
+                Err(e) => return Err(failed(e)),
+            }
+        }
     }
 
     fn read_checkpoint(&self, pod: &PodRef) -> Result<PodDevices, Error> {
@@ -131,6 +147,11 @@ pub(crate) async fn connect(socket: &Path, timeout: Duration) -> Result<Channel,
     endpoint.connect_timeout(timeout).timeout(timeout).connect().await
 }
 
+/// Whether the kubelet would answer the same query later.
+fn is_temporary(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted)
+}
+
 /// Queries the kubelet for one pod. If the kubelet does not support the Get method, lists all pods and
 /// selects this one.
 async fn query_pod_resources(
@@ -140,9 +161,7 @@ async fn query_pod_resources(
     let request = GetPodResourcesRequest { pod_name: pod.name.clone(), pod_namespace: pod.namespace.clone() };
     match client.get(request).await {
         Ok(response) => return Ok(response.into_inner().pod_resources.unwrap_or_default()),
-        Err(status) if matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) => {
-            return Err(status);
-        }
+        Err(status) if is_temporary(&status) => return Err(status),
         // Any other error means that the Get method is unknown or disabled. Which gRPC status code the
         // kubelet returns then depends on its version.
         Err(_) => {}

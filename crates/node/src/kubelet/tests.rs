@@ -10,14 +10,32 @@ use crate::Error;
 use ferroband_kernel::Root;
 use ferroband_model::PodRef;
 use serde_json::json;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 
-/// A kubelet with two pods. It supports the Get method only if `get` is set.
+/// A kubelet with two pods. It supports the Get method only if `get` is set, and refuses the first `refused` queries
+/// because of its limit of queries per second.
+#[derive(Default)]
 struct FakePodResourcesLister {
     get: bool,
+    refused: AtomicUsize,
+}
+
+impl FakePodResourcesLister {
+    fn check_limit(&self) -> Result<(), Status> {
+        let left =
+            self.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => Err(Status::resource_exhausted("rejected by rate limit")),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 fn pod(name: &str) -> PodRef {
@@ -41,6 +59,7 @@ impl PodResourcesLister for FakePodResourcesLister {
         &self,
         _: Request<ListPodResourcesRequest>,
     ) -> Result<Response<ListPodResourcesResponse>, Status> {
+        self.check_limit()?;
         let other = PodResources { name: "a".into(), namespace: "other".into(), containers: Vec::new() };
         Ok(Response::new(ListPodResourcesResponse { pod_resources: vec![other, resources("a")] }))
     }
@@ -49,6 +68,7 @@ impl PodResourcesLister for FakePodResourcesLister {
         &self,
         request: Request<GetPodResourcesRequest>,
     ) -> Result<Response<GetPodResourcesResponse>, Status> {
+        self.check_limit()?;
         let request = request.into_inner();
         match self.get && request.pod_name == "a" && request.pod_namespace == "default" {
             true => Ok(Response::new(GetPodResourcesResponse { pod_resources: Some(resources("a")) })),
@@ -57,11 +77,11 @@ impl PodResourcesLister for FakePodResourcesLister {
     }
 }
 
-fn start_kubelet(root: &Path, get: bool) {
+fn start_kubelet(root: &Path, lister: FakePodResourcesLister) {
     let folder = root.join("var/lib/kubelet/pod-resources");
     fs::create_dir_all(&folder).unwrap();
     let listener = UnixListener::bind(folder.join("kubelet.sock")).unwrap();
-    let server = Server::builder().add_service(PodResourcesListerServer::new(FakePodResourcesLister { get }));
+    let server = Server::builder().add_service(PodResourcesListerServer::new(lister));
     tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
 }
 
@@ -74,7 +94,7 @@ fn take_all(mut devices: PodDevices, resource: &str) -> Vec<String> {
 async fn devices_keep_the_kubelets_order_with_get_and_list() {
     for get in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        start_kubelet(folder.path(), get);
+        start_kubelet(folder.path(), FakePodResourcesLister { get, ..Default::default() });
         let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
         let devices = kubelet.pod_devices(&pod("a")).await.unwrap();
         assert_eq!(take_all(devices.clone(), "x/vf"), ["d9", "d1", "d5", "d4"], "get {get}");
@@ -83,6 +103,17 @@ async fn devices_keep_the_kubelets_order_with_get_and_list() {
             (vec!["o1".to_owned()], vec![])
         );
         assert_eq!(kubelet.pod_devices(&pod("unknown")).await.unwrap(), PodDevices::default());
+    }
+}
+
+#[tokio::test]
+async fn a_query_waits_while_the_kubelet_is_at_its_limit_of_queries_per_second() {
+    for get in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        start_kubelet(folder.path(), FakePodResourcesLister { get, refused: AtomicUsize::new(3) });
+        let kubelet = PodResourcesClient::new(&Root::at(folder.path()));
+        let devices = kubelet.pod_devices(&pod("a")).await.unwrap();
+        assert_eq!(take_all(devices, "x/other"), ["o1"], "get {get}");
     }
 }
 

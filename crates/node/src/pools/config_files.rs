@@ -4,7 +4,7 @@
 //! not the file.
 
 use super::{DevicePool, ParsedPoolFile, PoolDefaults, PoolProblem, parse_pool_file};
-use crate::{Error, dir_watch::WatchedDir, discover::sysfs::sorted_names, error::error_chain};
+use crate::{dir_watch::WatchedDir, discover::sysfs::sorted_names};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -165,20 +165,11 @@ pub async fn watch_pool_config(mut sources: PoolSources, configured: watch::Send
 /// Notifies `notify` when an entry of `dir` changes, and when the directory is created or removed. Never returns.
 async fn notify_changes(dir: PathBuf, notify: Arc<Notify>) {
     loop {
-        let watched = async {
-            let mut watched = WatchedDir::watch_when_present(&dir).await?;
-            loop {
-                notify.notify_one();
-                if !watched.changed().await {
-                    notify.notify_one();
-                    return Ok::<_, Error>(());
-                }
-            }
-        };
-        if let Err(e) = watched.await {
-            let interval = RESYNC_INTERVAL.as_secs();
-            warn!(error = %error_chain(&e), "cannot watch the pool files, reading them every {interval} s");
-            time::sleep(RESYNC_INTERVAL).await;
+        let mut watched = WatchedDir::watch_when_present(&dir).await;
+        notify.notify_one();
+        while watched.changed().await {
+            notify.notify_one();
         }
+        notify.notify_one();
     }
 }
