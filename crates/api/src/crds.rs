@@ -19,10 +19,13 @@ pub struct CrdFile {
 pub fn all_crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         ferroband::AddressBlock::crd(),
+        ferroband::AddressIndex::crd(),
+        ferroband::AddressState::crd(),
         ferroband::Fabric::crd(),
         ferroband::GuidBlock::crd(),
         ferroband::NodePartitions::crd(),
         ferroband::Partition::crd(),
+        ferroband::SpiderPoolCopy::crd(),
         ferroband::SubnetManagerHost::crd(),
         preserve_foreign_fields(cncf::NetworkAttachmentDefinition::crd()),
         preserve_foreign_fields(whereabouts::IPPool::crd()),

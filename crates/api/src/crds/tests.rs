@@ -45,10 +45,13 @@ fn yaml_parses_back_to_the_same_crd() {
 fn names_scopes_and_subresources_are_as_expected() {
     let expected = [
         ("addressblocks.ferroband.io", "Cluster", "v1alpha1", false, "block"),
+        ("addressindexes.ferroband.io", "Cluster", "v1alpha1", false, ""),
+        ("addressstates.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("fabrics.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("guidblocks.ferroband.io", "Cluster", "v1alpha1", false, ""),
         ("nodepartitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("partitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
+        ("spiderpoolcopies.ferroband.io", "Cluster", "v1alpha1", false, ""),
         ("subnetmanagerhosts.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("network-attachment-definitions.k8s.cni.cncf.io", "Namespaced", "v1", false, "net-attach-def nad"),
         ("spidercoordinators.spiderpool.spidernet.io", "Cluster", "v2beta1", true, "scc"),

@@ -1,17 +1,26 @@
 //! `ferroband.io`: Ferroband's own kinds.
 
 mod address_block;
+mod address_index;
+mod address_state;
 mod fabric;
 mod guid_block;
 mod node_partitions;
 mod partition;
+mod spider_pool_copy;
 mod subnet_manager_host;
 
 pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
+pub use address_index::{AddressIndex, AddressIndexSpec};
+pub use address_state::{
+    ADDRESS_STATE_NAME, AddressImports, AddressState, AddressStateSpec, AddressStateStatus, BlockedAddressRange,
+    ImportPhase,
+};
 pub use fabric::{Fabric, FabricName, FabricSpec, FabricStatus};
 pub use guid_block::{GuidBlock, GuidBlockSpec, GuidClaim};
 pub use node_partitions::{
     NodeMember, NodePartitions, NodePartitionsSpec, NodePartitionsStatus, WaitingMember,
 };
 pub use partition::{Partition, PartitionMode, PartitionSpec, PartitionStatus};
+pub use spider_pool_copy::{SpiderPoolCopy, SpiderPoolCopySpec};
 pub use subnet_manager_host::{SubnetManagerHost, SubnetManagerHostSpec, SubnetManagerHostStatus};
