@@ -94,7 +94,7 @@ impl IpSpace {
     ///
     /// Slugs are unique: `pool-` and `x-` are reserved for generated forms, and a network name with such a prefix is
     /// hashed.
-    pub(crate) fn slug(&self) -> String {
+    pub fn slug(&self) -> String {
         if &*self.0 == DEFAULT {
             return DEFAULT.into();
         }

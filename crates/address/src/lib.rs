@@ -22,6 +22,7 @@
 
 mod batch;
 mod block;
+mod block_index;
 mod block_view;
 mod chooser;
 mod compact;
@@ -31,6 +32,7 @@ mod etcd_restore;
 mod existing;
 mod ip_space;
 mod json_options;
+mod labels;
 mod planner;
 mod pool;
 mod range;
@@ -43,9 +45,11 @@ pub use batch::{
     ReleasedAddress, RequestRefusal,
 };
 pub use block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId, OwnerPod};
+pub use block_index::{IndexedBlock, InvalidIndexedBlock};
 pub use block_view::{BlockList, BlockSummary, BlockView, ResourceVersion};
 pub use error::{AddressHolder, Error};
 pub use ip_space::{IpFamily, IpSpace};
+pub use labels::{NODE_LABEL_PREFIX, SPACE_LABEL, node_label, space_label};
 pub use planner::AddressPlanner;
 pub use pool::AddressPool;
 pub use range::{Exclusion, IpRange, IpamWarning};
