@@ -48,6 +48,10 @@ pub struct ClusterCommand {
         default_value_t = ClusterSettings::MAX_PKEYS_PER_NAMESPACE
     )]
     max_pkeys_per_namespace: usize,
+    /// Show assigned addresses in the objects of Whereabouts and Spiderpool, up to this number per pool. Pools with more
+    /// addresses show only their number; 0 shows none.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    projection_limit: usize,
 }
 
 impl ClusterCommand {
@@ -62,6 +66,7 @@ impl ClusterCommand {
             lease_duration: Duration::from_secs(self.lease_seconds),
             resource_prefix: self.resource_prefix,
             webhook_port: self.webhook_port,
+            projection_limit: self.projection_limit,
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         Ok(runtime.block_on(run(settings))?)

@@ -17,6 +17,8 @@ pub type NodeLabels = Arc<BTreeMap<String, String>>;
 pub struct NodeFacts {
     pub labels: NodeLabels,
     pub fencing: NodeFencing,
+    /// Whether the node is ready, so that its kubelet reports and stops pods.
+    pub ready: bool,
 }
 
 /// Whether a node whose Node object exists may still be running pods.
@@ -33,15 +35,25 @@ impl NodeFacts {
     /// Starts the watch of all Nodes. It runs until `tasks` ends.
     pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> SharedCache<Self> {
         Reflectors { client: &context.client, tasks }.all("Nodes", |node: Node| {
-            let fencing = NodeFencing::from_node(&node);
-            Some(Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing })
+            let (fencing, ready) = (NodeFencing::from_node(&node), is_ready(&node));
+            Some(Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing, ready })
         })
+    }
+
+    /// Whether it is known which pods the node runs: its kubelet reports them, or the node is off.
+    pub fn is_reporting(&self) -> bool {
+        self.ready || self.fencing == NodeFencing::OutOfService
     }
 
     /// Port on which the node should run opensm; `None` if it should not run opensm.
     pub fn opensm_port(&self) -> Option<&str> {
         self.labels.get(SUBNET_MANAGER_LABEL).map(String::as_str).filter(|port| *port != "false")
     }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 impl NodeFencing {
@@ -72,6 +84,19 @@ mod tests {
         assert_eq!(node("node.kubernetes.io/not-ready"), NodeFencing::NotFenced);
         assert_eq!(node(OUT_OF_SERVICE), NodeFencing::OutOfService);
         assert_eq!(NodeFencing::from_node(&Node::default()), NodeFencing::NotFenced);
+    }
+
+    // Case: ipam G01
+    #[test]
+    fn an_unreachable_node_counts_as_running_its_pods_until_it_is_fenced() {
+        let ready = |status: &str| {
+            let object = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+            is_ready(&serde_json::from_value(object).unwrap())
+        };
+        assert!(ready("True") && !ready("Unknown") && !ready("False") && !is_ready(&Node::default()));
+        let reporting = |ready, fencing| NodeFacts { ready, fencing, ..NodeFacts::default() }.is_reporting();
+        assert!(reporting(true, NodeFencing::NotFenced) && reporting(false, NodeFencing::OutOfService));
+        assert!(!reporting(false, NodeFencing::NotFenced));
     }
 
     #[test]

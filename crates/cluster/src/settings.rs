@@ -21,6 +21,9 @@ pub struct ClusterSettings {
     /// Maximum number of P_Keys that the pods of a namespace may use together, without those that a Partition object
     /// assigns to the namespace by name. Zero means no limit.
     pub max_pkeys_per_namespace: usize,
+    /// Number of addresses per pool up to which assigned addresses are shown in the objects of Whereabouts and
+    /// Spiderpool. Above it only their number is shown; with 0 they are never shown.
+    pub projection_limit: usize,
 }
 
 impl ClusterSettings {
@@ -43,6 +46,7 @@ impl ClusterSettings {
             webhook_port: 0,
             tenants: TenantPolicy::default(),
             max_pkeys_per_namespace: Self::MAX_PKEYS_PER_NAMESPACE,
+            projection_limit: 1000,
         }
     }
 }

@@ -13,8 +13,8 @@ mod subnet_manager_host;
 pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
 pub use address_index::{AddressIndex, AddressIndexSpec};
 pub use address_state::{
-    ADDRESS_STATE_NAME, AddressImports, AddressState, AddressStateSpec, AddressStateStatus, BlockedAddressRange,
-    ImportPhase,
+    ADDRESS_STATE_NAME, AddressImports, AddressState, AddressStateSpec, AddressStateStatus,
+    BlockedAddressRange, ImportPhase,
 };
 pub use fabric::{Fabric, FabricName, FabricSpec, FabricStatus};
 pub use guid_block::{GuidBlock, GuidBlockSpec, GuidClaim};

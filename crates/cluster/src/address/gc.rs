@@ -11,7 +11,8 @@ use crate::{
     object_writes::{get_object, unless_outdated},
 };
 use ferroband_api::ferroband::AddressBlock;
-use ferroband_daemon::{Controller, addresses::block_to_object, api_call::with_timeout};
+use ferroband_daemon::{Controller, ControllerTiming, addresses::block_to_object, api_call::with_timeout};
+use futures::{StreamExt, stream};
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{Node, Pod},
@@ -24,8 +25,10 @@ use kube::{
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Duration,
 };
+use tokio::time::Instant;
 use tracing::info;
 
 /// How long an empty AddressBlock is kept before it is deleted. New pods often need it soon, and creating it
@@ -34,6 +37,8 @@ const EMPTY_BLOCK_GRACE_PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of events about one AddressBlock in one pass of the controller. A lost node may have had
 /// thousands of addresses, which must not flood the API server with events.
 const MAX_EVENTS_PER_BLOCK: usize = 4;
+/// Blocks that are written or deleted at the same time.
+const MAX_CONCURRENT_WRITES: usize = 16;
 /// How often to check again while an empty AddressBlock waits for the end of its grace period, or the caches
 /// are not synced.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
@@ -54,12 +59,14 @@ impl AddressGc {
 
     /// Reads from the API server every node and StatefulSet that is lost according to the caches. The caches
     /// may be outdated, and an address must not be reclaimed while its pod is running.
-    async fn confirm_with_api_server(&self, blocks: &[CachedBlock]) -> Result<ConfirmedState, Error> {
+    async fn confirm_with_api_server(&self, blocks: &[Arc<CachedBlock>]) -> Result<ConfirmedState, Error> {
         let mut confirmed = ConfirmedState::default();
         let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
         let holders = blocks.iter().filter_map(|cached| cached.block.node.as_deref());
         for name in entries().map(|entry| entry.node.as_str()).chain(holders) {
-            if confirmed.nodes.contains_key(name)
+            // An entry without a node withholds the address of a foreign record. The import removes it.
+            if name.is_empty()
+                || confirmed.nodes.contains_key(name)
                 || self.caches.nodes.get("", name).is_some_and(|node| node.fencing == NodeFencing::NotFenced)
             {
                 continue;
@@ -122,7 +129,7 @@ impl AddressGc {
 
     /// Deletes AddressBlocks that have been empty for the grace period. Returns whether at least one block is
     /// empty.
-    async fn delete_empty_blocks(&self, blocks: &[CachedBlock]) -> Result<bool, Error> {
+    async fn delete_empty_blocks(&self, blocks: &[Arc<CachedBlock>]) -> Result<bool, Error> {
         let now = Instant::now();
         let mut due = Vec::new();
         {
@@ -140,37 +147,54 @@ impl AddressGc {
             }
             *empty = still_empty;
         }
-        let api: Api<AddressBlock> = Api::all(self.context.client.clone());
-        for cached in due {
-            let name = cached.block.object_name();
-            // Delete the block only if its resourceVersion is unchanged. If an address was allocated from the
-            // block since it was read, the deletion fails.
-            let preconditions = Preconditions {
-                resource_version: Some(cached.version.0.clone()),
-                uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),
-            };
-            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-            let deleted = with_timeout(api.delete(&name, &parameters)).await;
-            if unless_outdated(deleted, "delete", format!("AddressBlock {name}"))?.is_some() {
-                info!(block = name, "empty block deleted");
-            }
+        let deletions: Vec<_> = due.iter().map(|cached| self.delete_empty(cached)).collect();
+        let deletions = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_WRITES);
+        let failed: Vec<Error> = deletions.filter_map(async |deleted| deleted.err()).collect().await;
+        if let Some(first) = failed.into_iter().next() {
+            return Err(first);
         }
         Ok(blocks.iter().any(|cached| cached.block.entries.is_empty()))
     }
 }
 
+impl AddressGc {
+    /// Deletes a block unless it was changed. If an address was allocated from it since it was read, or it was deleted
+    /// and created again, the deletion fails.
+    async fn delete_empty(&self, cached: &CachedBlock) -> Result<(), Error> {
+        let api: Api<AddressBlock> = Api::all(self.context.client.clone());
+        let name = cached.block.object_name();
+        let preconditions = Preconditions {
+            resource_version: Some(cached.version.0.clone()),
+            uid: Some(cached.uid.clone()).filter(|uid| !uid.is_empty()),
+        };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let deleted = with_timeout(api.delete(&name, &parameters)).await;
+        if unless_outdated(deleted, "delete", format!("AddressBlock {name}"))?.is_some() {
+            info!(block = name, "empty block deleted");
+        }
+        Ok(())
+    }
+}
+
 impl Controller for AddressGc {
     const NAME: &'static str = "address GC";
+    // A pass reads every entry of the cluster, and no pod waits for it.
+    const TIMING: ControllerTiming =
+        ControllerTiming { debounce: Duration::from_secs(1), ..ControllerTiming::DEFAULT };
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let blocks: Vec<CachedBlock> =
-            self.caches.blocks.values().iter().map(|cached| (**cached).clone()).collect();
+        let blocks = self.caches.blocks.values();
         let confirmed = self.confirm_with_api_server(&blocks).await?;
-        for cached in &blocks {
-            self.write_block(cached, reclaim_block(&cached.block, &confirmed)).await?;
-        }
+        let reclaimed = blocks.iter().map(|cached| (cached, reclaim_block(&cached.block, &confirmed)));
+        let changed = reclaimed.filter(|(_, outcome)| outcome.updated_block.is_some());
+        let writes: Vec<_> = changed.map(|(cached, outcome)| self.write_block(cached, outcome)).collect();
+        let writes = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
+        let failed: Vec<Error> = writes.filter_map(async |written| written.err()).collect().await;
         let any_empty = self.delete_empty_blocks(&blocks).await?;
+        if let Some(first) = failed.into_iter().next() {
+            return Err(first);
+        }
         // Pods are not watched here, so check again whether these still exist.
         let recheck = any_empty || !confirmed.remaining_pods.is_empty();
         Ok(recheck.then_some(RECHECK_INTERVAL))
@@ -211,5 +235,40 @@ mod tests {
         assert_eq!(kept(&confirmed), [0]);
         confirmed.remaining_pods.clear();
         assert_eq!(kept(&confirmed), Vec::<u8>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_empty_block_is_deleted_after_a_minute_if_it_is_unchanged() {
+        use crate::ClusterSettings;
+        use ferroband_address::ResourceVersion;
+        use ferroband_testbed::fake_api::FakeApi;
+        use kube::runtime::watcher::Event;
+        let (api, caches) = (FakeApi::default(), AddressCaches::for_test());
+        let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
+        let gc = AddressGc::new(&context, caches.clone());
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+        let name = id.object_name();
+        let path = format!("/apis/ferroband.io/v1alpha1/addressblocks/{name}");
+        let cached = |version: &str| CachedBlock {
+            block: IpBlock::new(id.clone(), Some("n".into())),
+            version: ResourceVersion(version.into()),
+            uid: "u".into(),
+        };
+        let put = |version: &str| {
+            caches.blocks.apply(Event::Apply(((String::new(), name.clone()), Some(cached(version)))));
+        };
+        put("1");
+        let blocks = |gc: &AddressGc| gc.caches.blocks.values();
+        assert!(gc.delete_empty_blocks(&blocks(&gc)).await.unwrap());
+        tokio::time::advance(Duration::from_secs(50)).await;
+        put("2");
+        gc.delete_empty_blocks(&blocks(&gc)).await.unwrap();
+        tokio::time::advance(Duration::from_secs(50)).await;
+        gc.delete_empty_blocks(&blocks(&gc)).await.unwrap();
+        assert_eq!(api.list_calls(), Vec::<String>::new(), "it was written meanwhile");
+        tokio::time::advance(Duration::from_secs(20)).await;
+        gc.delete_empty_blocks(&blocks(&gc)).await.unwrap();
+        let sent = api.last_body("DELETE", &path);
+        assert_eq!(sent["preconditions"], serde_json::json!({"resourceVersion": "2", "uid": "u"}));
     }
 }

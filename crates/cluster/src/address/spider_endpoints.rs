@@ -1,6 +1,9 @@
 //! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
-use super::{caches::AddressCaches, spider_pools::PoolAllocations, statefulset::split_pod_name};
+use super::{
+    caches::AddressCaches, foreign_records::is_placeholder, pool_status::PoolAllocations,
+    statefulset::split_pod_name,
+};
 use crate::{ControllerContext, Error, object_writes::unless_outdated};
 use ferroband_address::{AddressAllocation, IpFamily};
 use ferroband_api::spiderpool::{
@@ -11,7 +14,7 @@ use ferroband_daemon::{
     api_call::with_timeout,
     merge_patch,
 };
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Api, ResourceExt,
@@ -22,24 +25,26 @@ use serde_json::json;
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
+    sync::Arc,
 };
 
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Creates, updates and deletes SpiderEndpoints to match the allocations from SpiderIPPools.
+/// Creates, updates and deletes SpiderEndpoints to match the allocations from SpiderIPPools. Returns the failures; one
+/// failure does not keep the other objects from being written.
 pub async fn sync(
     context: &ControllerContext,
     caches: &AddressCaches,
     allocations: &HashMap<&str, PoolAllocations<'_>>,
-    pools: &BTreeMap<String, SpiderIPPool>,
-) -> Result<(), Error> {
+    pools: &BTreeMap<String, Arc<SpiderIPPool>>,
+) -> Vec<Error> {
     if !caches.endpoints.is_synced() {
-        return Ok(());
+        return Vec::new();
     }
     let mut desired: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
     // Skip Whereabouts ranges, whose names contain a slash: they have no SpiderEndpoints.
     for (_, entries) in allocations.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
-        for (address, entry) in entries {
+        for (address, entry) in entries.iter().filter(|(_, entry)| !is_placeholder(entry)) {
             desired.entry(&entry.pod).or_default().push((*address, entry));
         }
     }
@@ -75,9 +80,9 @@ pub async fn sync(
             false => {}
         }
     }
-    stream::iter(changes.into_iter().map(Ok))
-        .try_for_each_concurrent(MAX_CONCURRENT_WRITES, |change| change.execute(context))
-        .await
+    let writes: Vec<_> = changes.into_iter().map(|change| change.execute(context)).collect();
+    let written = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
+    written.filter_map(async |written| written.err()).collect().await
 }
 
 enum EndpointChange<'a> {
@@ -166,7 +171,7 @@ async fn new_endpoint(
 
 fn endpoint_detail(
     entries: &[(IpAddr, &AddressAllocation)],
-    pools: &BTreeMap<String, SpiderIPPool>,
+    pools: &BTreeMap<String, Arc<SpiderIPPool>>,
 ) -> EndpointDetail {
     let mut interfaces: BTreeMap<&str, EndpointIp> = BTreeMap::new();
     for (address, entry) in entries {

@@ -1,15 +1,26 @@
-//! Status of SpiderIPPools: allocations, counts and the Ready condition.
+//! Projection of address blocks into SpiderIPPools: records, counts and the Ready condition.
 
-use super::{caches::AddressCaches, legacy_import::LegacyImporter, legacy_lease, spider_endpoints};
-use crate::{ControllerContext, Error, object_writes::unless_outdated};
+use super::{
+    caches::AddressCaches,
+    foreign_records::is_placeholder,
+    pool_status::{
+        PoolAllocations, conflict_reason, count, ip_version_patch, metadata_patch, ready_message,
+        status_patch, status_records, total_addresses, unreadable_message,
+    },
+    record_import::OutdatedRecords,
+    spider_endpoints,
+    upstream_lease::SpiderpoolLease,
+    write_pacer::WritePacer,
+};
+use crate::{ControllerContext, Error, last_events::LastEvents, object_writes::unless_outdated};
 use ferroband_address::{
-    AddressAllocation, IpFamily, IpSpace,
-    spiderpool::{IpPool, PoolConflict, find_conflicts},
+    AddressAllocation, IpBlockId, IpSpace,
+    spiderpool::{IpPool, find_conflicts},
 };
 use ferroband_api::spiderpool::{SpiderIPPool, SpiderIPPoolStatus};
 use ferroband_daemon::{
     Controller,
-    addresses::{MANAGED_MARKER, SpiderpoolRecord, UnreadableStatus, allocation_records, parse_pool},
+    addresses::{SpiderpoolRecord, UnreadableStatus, allocation_records, parse_pool},
     api_call::{ApiFailure, classify, with_timeout},
     condition, error_chain, merge_patch,
 };
@@ -18,56 +29,111 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use parking_lot::Mutex;
-use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{HashMap, HashSet},
     net::IpAddr,
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Duration,
 };
 use tracing::warn;
 
-/// Minimum time between two writes of the same SpiderIPPool's status.
-const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// Spiderpool's finalizer. It keeps a SpiderIPPool from being deleted while addresses of the pool are in use.
-const FINALIZER: &str = "spiderpool.spidernet.io";
-/// Label of a SpiderIPPool with its subnet, by which Spiderpool's tools select pools.
-const SUBNET_LABEL: &str = "ipam.spidernet.io/ippool-cidr";
+/// Shortest and longest pause between two writes of the same SpiderIPPool's status.
+const WRITE_PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// Pause after a failed write of one object.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// The controller that writes the status of SpiderIPPools.
+/// The controller that writes the status of SpiderIPPools, and SpiderEndpoints.
 pub struct SpiderPoolController {
     context: ControllerContext,
     caches: AddressCaches,
-    importer: LegacyImporter,
-    last_write: Mutex<HashMap<String, Instant>>,
+    lease: Arc<SpiderpoolLease>,
+    outdated: OutdatedRecords,
+    pacer: WritePacer,
+    problems: LastEvents,
 }
 
-pub type PoolAllocations<'a> = BTreeMap<IpAddr, &'a AddressAllocation>;
-
 impl SpiderPoolController {
-    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
-        let importer = LegacyImporter::new(context, caches.clone());
-        Self { context: context.clone(), caches, importer, last_write: Mutex::default() }
+    pub fn new(
+        context: &ControllerContext,
+        caches: AddressCaches,
+        lease: Arc<SpiderpoolLease>,
+        outdated: OutdatedRecords,
+    ) -> Self {
+        let pacer = WritePacer::new(WRITE_PAUSE.0, WRITE_PAUSE.1);
+        Self { context: context.clone(), caches, lease, outdated, pacer, problems: LastEvents::default() }
     }
 
-    fn may_write(&self, name: &str) -> bool {
-        let written = self.last_write.lock();
-        written.get(name).is_none_or(|at| at.elapsed() >= MIN_WRITE_INTERVAL)
+    /// Returns the records of Spiderpool that stay in the pool's status: those that are not imported yet, and those of
+    /// addresses that another pod has.
+    fn remaining_records(
+        &self,
+        pool: &SpiderIPPool,
+        recorded: Vec<(IpAddr, SpiderpoolRecord)>,
+    ) -> Vec<(IpAddr, SpiderpoolRecord)> {
+        let (name, outdated) = (pool.name_any(), self.outdated.lock());
+        let stays = |(address, record): &(IpAddr, SpiderpoolRecord)| {
+            let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), *address);
+            let cached = self.caches.blocks.get("", &id.object_name());
+            let entry = cached.as_ref().and_then(|cached| cached.block.entries.get(&offset));
+            let is_imported = |entry: &AddressAllocation| entry.pod == record.pod && !is_placeholder(entry);
+            !record.is_managed()
+                && !outdated.contains(&(name.clone(), *address))
+                && !entry.is_some_and(is_imported)
+        };
+        recorded.into_iter().filter(stays).collect()
     }
 
-    fn record_write(&self, name: &str) {
-        self.last_write.lock().insert(name.to_owned(), Instant::now());
+    /// Returns the status of a pool, and whether addresses of it are in use. `own` has the entries of the pool, unless
+    /// they exceed the limit; `used` is their number.
+    fn status(
+        &self,
+        pool: &SpiderIPPool,
+        parsed: &Result<IpPool, ferroband_address::Error>,
+        conflict: Option<(&'static str, String)>,
+        (own, used): (Option<&PoolAllocations<'_>>, usize),
+    ) -> (SpiderIPPoolStatus, bool) {
+        let recorded = allocation_records(pool);
+        let unlisted = Some(used).filter(|used| own.is_none() && *used > 0);
+        let (ready, reason, message) = match (parsed, &recorded, conflict) {
+            (Err(e), ..) => (false, "Invalid", e.to_string()),
+            (Ok(_), Err(e), _) => (false, "RecordsUnreadable", unreadable_message(e)),
+            (Ok(_), Ok(_), Some((reason, message))) => (false, reason, message),
+            (Ok(pool), Ok(_), None) => (true, "Ready", ready_message(pool, unlisted)),
+        };
+        let before = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let ready = Condition {
+            observed_generation: pool.metadata.generation,
+            ..condition(before, "Ready", Some(ready), reason, message)
+        };
+        let total_ip_count = Some(total_addresses(parsed.as_ref().ok()));
+        let recorded: Result<_, UnreadableStatus> =
+            recorded.map(|records| self.remaining_records(pool, records));
+        let Ok(foreign) = recorded else {
+            // The records stay as they are, for an administrator to correct.
+            let before = pool.status.clone().unwrap_or_default();
+            return (SpiderIPPoolStatus { total_ip_count, conditions: vec![ready], ..before }, true);
+        };
+        let none = PoolAllocations::new();
+        let records = status_records(own.unwrap_or(&none), foreign);
+        let allocated_ips = serde_json::to_string(&records).ok().filter(|_| !records.is_empty());
+        let number = used.max(records.len());
+        let status = SpiderIPPoolStatus {
+            allocated_ip_count: Some(count(number)),
+            total_ip_count,
+            allocated_ips,
+            conditions: vec![ready],
+        };
+        (status, number > 0)
     }
 
-    /// Updates the finalizer, the label, `spec.ipVersion` and the status of a SpiderIPPool. Returns `false` if the
-    /// status must be written later, because the last write was less than `MIN_WRITE_INTERVAL` ago.
+    /// Updates the finalizer, the label, `spec.ipVersion` and the status of a SpiderIPPool. Returns how long the status
+    /// must wait, if it was written a short time ago.
     async fn update_pool(
         &self,
         pool: &SpiderIPPool,
         parsed: Option<&IpPool>,
-        status: SpiderIPPoolStatus,
-        used: bool,
-    ) -> Result<bool, Error> {
+        (status, used): (SpiderIPPoolStatus, bool),
+    ) -> Result<Option<Duration>, Error> {
         let name = pool.name_any();
         let api: Api<SpiderIPPool> = Api::all(self.context.client.clone());
         let what = format!("SpiderIPPool {name}");
@@ -88,16 +154,24 @@ impl SpiderPoolController {
             }
         }
         if pool.status.as_ref() == Some(&status) {
-            return Ok(true);
+            return Ok(None);
         }
-        if !self.may_write(&name) {
-            return Ok(false);
+        if let Some(wait) = self.pacer.wait(&name) {
+            return Ok(Some(wait));
         }
         let patch = status_patch(&status);
-        self.record_write(&name);
+        self.pacer.record(&name);
         let patched =
             with_timeout(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))).await;
-        unless_outdated(patched, "patch the status of", what).map(|_| true)
+        unless_outdated(patched, "patch the status of", what).map(|_| None)
+    }
+
+    /// Logs a failure that concerns one object only. The other objects are written nevertheless.
+    fn report(&self, object: &str, error: &Error) {
+        let error = error_chain(error);
+        if self.problems.insert_if_new(object, &error) {
+            warn!(object, error, "cannot show assigned addresses in this object, retrying");
+        }
     }
 }
 
@@ -106,238 +180,62 @@ impl Controller for SpiderPoolController {
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        if legacy_lease::is_held_anywhere(&self.context.client, legacy_lease::SPIDERPOOL_LEASE).await? {
-            return Ok(Some(MIN_WRITE_INTERVAL));
+        if self.lease.holder().await?.is_some() {
+            return Ok(Some(RETRY_PAUSE));
         }
         let blocks = self.caches.blocks.values();
+        let in_default = blocks.iter().filter(|cached| cached.block.space == IpSpace::default_space());
+        let mut used: HashMap<&str, usize> = HashMap::new();
+        for entry in in_default.clone().flat_map(|cached| cached.block.entries.values()) {
+            *used.entry(&entry.pool).or_default() += 1;
+        }
+        let limit = self.context.settings.projection_limit;
+        // Names of Whereabouts ranges contain a slash.
+        let is_shown = |pool: &str| !pool.contains('/') && used.get(pool).is_none_or(|used| *used <= limit);
         let mut allocations: HashMap<&str, PoolAllocations<'_>> = HashMap::new();
-        for cached in blocks.iter().filter(|cached| cached.block.space == IpSpace::default_space()) {
-            for (offset, entry) in &cached.block.entries {
+        for cached in in_default {
+            for (offset, entry) in cached.block.entries.iter().filter(|(_, entry)| is_shown(&entry.pool)) {
                 allocations.entry(&entry.pool).or_default().insert(cached.block.address(*offset), entry);
             }
         }
-        let mut pools = self.caches.ip_pools.values();
+        let mut pools = self.caches.ip_pools.cache.values();
         // Oldest first: of two pools that overlap, the older one is accepted and the other one is not ready.
         pools.sort_by_key(|pool| (pool.creation_timestamp().map(|at| at.0), pool.name_any()));
-        let mut accepted: Vec<IpPool> = Vec::new();
-        let mut all_written = true;
+        let (mut accepted, mut next): (Vec<IpPool>, Option<Duration>) = (Vec::new(), None);
+        let none = PoolAllocations::new();
         for pool in &pools {
-            let none = PoolAllocations::new();
-            let allocations = allocations.get(pool.name_any().as_str()).unwrap_or(&none);
+            let name = pool.name_any();
             let parsed = parse_pool(pool);
             let conflict = parsed.as_ref().ok().and_then(|pool| find_conflicts(pool, &accepted).next());
-            let recorded = allocation_records(pool);
-            let (ready, reason, message) = match (&parsed, &recorded, &conflict) {
-                (Err(e), ..) => (false, "Invalid", e.to_string()),
-                (Ok(_), Err(e), _) => (false, "RecordsUnreadable", unreadable_message(e)),
-                (Ok(_), Ok(_), Some(conflict)) => (false, conflict_reason(conflict), conflict.to_string()),
-                (Ok(pool), Ok(_), None) => (true, "Ready", ready_message(pool)),
-            };
-            let before = pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-            let ready = Condition {
-                observed_generation: pool.metadata.generation,
-                ..condition(before, "Ready", Some(ready), reason, message)
-            };
-            let total_ip_count = Some(total_addresses(parsed.as_ref().ok()));
-            let status = match recorded {
-                // The records stay as they are, for an administrator to correct.
-                Err(_) => SpiderIPPoolStatus {
-                    total_ip_count,
-                    conditions: vec![ready],
-                    ..pool.status.clone().unwrap_or_default()
-                },
-                Ok(recorded) => {
-                    let foreign =
-                        self.importer.import_spiderpool_records(pool, recorded, allocations).await?;
-                    all_written &= foreign.is_empty();
-                    let records = status_records(allocations, foreign);
-                    let allocated_ips = serde_json::to_string(&records).ok();
-                    SpiderIPPoolStatus {
-                        allocated_ip_count: Some(count(records.len())),
-                        total_ip_count,
-                        allocated_ips: allocated_ips.filter(|_| !records.is_empty()),
-                        conditions: vec![ready],
-                    }
+            let conflict = conflict.map(|conflict| (conflict_reason(&conflict), conflict.to_string()));
+            let is_accepted = conflict.is_none();
+            let own = is_shown(&name).then(|| allocations.get(name.as_str()).unwrap_or(&none));
+            let used = used.get(name.as_str()).copied().unwrap_or_default();
+            let status = self.status(pool, &parsed, conflict, (own, used));
+            let wait = match self.update_pool(pool, parsed.as_ref().ok(), status).await {
+                Ok(wait) => {
+                    self.problems.clear(&name);
+                    wait
+                }
+                Err(e) => {
+                    self.report(&name, &e);
+                    Some(RETRY_PAUSE)
                 }
             };
-            let used = status.allocated_ips.is_some();
-            all_written &= self.update_pool(pool, parsed.as_ref().ok(), status, used).await?;
-            accepted.extend(parsed.ok().filter(|_| conflict.is_none()));
+            next = next.into_iter().chain(wait).min();
+            accepted.extend(parsed.ok().filter(|_| is_accepted));
         }
-        let pools_by_name = pools.iter().map(|pool| (pool.name_any(), (**pool).clone())).collect();
-        spider_endpoints::sync(&self.context, &self.caches, &allocations, &pools_by_name).await?;
-        Ok((!all_written).then_some(MIN_WRITE_INTERVAL))
-    }
-}
-
-/// Returns the merge patch for the finalizer and the label with the subnet; `None` if both are as they should be.
-fn metadata_patch(pool: &SpiderIPPool, parsed: Option<&IpPool>, used: bool) -> Option<Value> {
-    let mut metadata = json!({});
-    let terminating = pool.metadata.deletion_timestamp.is_some();
-    let has_finalizer = pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-    // Remove the finalizer from an unused pool that is being deleted, and add it to any other pool. The API server
-    // rejects a new finalizer on an object that is being deleted.
-    let change = if has_finalizer { terminating && !used } else { !terminating };
-    if change {
-        let mut finalizers = pool.finalizers().to_vec();
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if !terminating {
-            finalizers.push(FINALIZER.to_owned());
+        let names: HashSet<String> = pools.iter().map(|pool| pool.name_any()).collect();
+        self.pacer.retain(|name| names.contains(name));
+        let pools_by_name = pools.iter().map(|pool| (pool.name_any(), pool.clone())).collect();
+        let failed = spider_endpoints::sync(&self.context, &self.caches, &allocations, &pools_by_name).await;
+        if let Some(first) = failed.first() {
+            self.report("SpiderEndpoints", first);
+            next = next.into_iter().chain([RETRY_PAUSE]).min();
         }
-        metadata["finalizers"] = json!(finalizers);
+        Ok(next)
     }
-    let label = parsed.filter(|_| !terminating).map(subnet_label);
-    if let Some(label) = label.filter(|label| pool.labels().get(SUBNET_LABEL) != Some(label)) {
-        metadata["labels"] = json!({SUBNET_LABEL: label});
-    }
-    if metadata == json!({}) {
-        return None;
-    }
-    metadata["resourceVersion"] = json!(pool.resource_version());
-    Some(json!({ "metadata": metadata }))
-}
-
-/// Returns the merge patch that sets `spec.ipVersion`; `None` if it is set, or the pool is invalid or being deleted.
-fn ip_version_patch(pool: &SpiderIPPool, parsed: Option<&IpPool>) -> Option<Value> {
-    if pool.spec.ip_version.is_some() || pool.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
-    let version = if parsed?.addresses.family() == IpFamily::V4 { 4 } else { 6 };
-    let metadata = json!({"resourceVersion": pool.resource_version()});
-    Some(json!({"metadata": metadata, "spec": {"ipVersion": version}}))
-}
-
-/// Returns the subnet in the form that Spiderpool uses in labels, for example `172-91-0-0-16`.
-fn subnet_label(pool: &IpPool) -> String {
-    let text = pool.addresses.subnet().to_string().replace(['.', ':', '/'], "-");
-    // The value of a label starts with a letter or a digit.
-    text.trim_start_matches('-').to_owned()
-}
-
-fn unreadable_message(error: &UnreadableStatus) -> String {
-    format!(
-        "status.allocatedIPs cannot be read, so it is unknown which addresses are in use and none is assigned: \
-         {error}; correct the field"
-    )
-}
-
-fn conflict_reason(conflict: &PoolConflict) -> &'static str {
-    match conflict {
-        PoolConflict::Addresses { .. } => "Overlaps",
-        PoolConflict::Subnets { .. } => "SubnetOverlaps",
-    }
-}
-
-fn ready_message(pool: &IpPool) -> String {
-    let warnings: Vec<_> = pool.warnings.iter().map(ToString::to_string).collect();
-    if warnings.is_empty() { "the pool can allocate addresses".to_owned() } else { warnings.join("; ") }
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn total_addresses(pool: Option<&IpPool>) -> i64 {
-    pool.map_or(0, |pool| i64::try_from(pool.total()).unwrap_or(i64::MAX))
-}
-
-/// Converts the allocations to the format of a SpiderIPPool's status, and adds `foreign`, the records that
-/// Spiderpool itself wrote.
-fn status_records(
-    allocations: &PoolAllocations<'_>,
-    foreign: Vec<(IpAddr, SpiderpoolRecord)>,
-) -> BTreeMap<IpAddr, SpiderpoolRecord> {
-    let own = allocations.iter().map(|(address, entry)| {
-        let record = SpiderpoolRecord {
-            pod: entry.pod.clone(),
-            pod_uid: entry.uid.clone(),
-            interface: Some(entry.interface.clone()),
-            by: Some(MANAGED_MARKER.to_owned()),
-        };
-        (*address, record)
-    });
-    foreign.into_iter().chain(own).collect()
-}
-
-/// Returns the merge patch that replaces the status. A field without a value must be null in the patch: a merge patch
-/// does not change a field that it omits (RFC 7396).
-fn status_patch(status: &SpiderIPPoolStatus) -> Value {
-    let SpiderIPPoolStatus { allocated_ips, allocated_ip_count, total_ip_count, conditions } = status;
-    json!({"status": {
-        "allocatedIPs": allocated_ips,
-        "allocatedIPCount": allocated_ip_count,
-        "totalIPCount": total_ip_count,
-        "conditions": conditions,
-    }})
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pool(metadata: Value, spec: Value, status: Value) -> SpiderIPPool {
-        let object = json!({
-            "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
-            "metadata": metadata, "spec": spec, "status": status,
-        });
-        serde_json::from_value(object).unwrap()
-    }
-
-    /// Applies a JSON merge patch (RFC 7396).
-    fn merge(target: &mut Value, patch: &Value) {
-        let Value::Object(patch) = patch else { return *target = patch.clone() };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        for (key, value) in patch {
-            match value {
-                Value::Null => drop(target.as_object_mut().unwrap().remove(key)),
-                value => merge(&mut target[key], value),
-            }
-        }
-    }
-
-    #[test]
-    fn status_patch_removes_the_last_record() {
-        let before = json!({"status": {
-            "allocatedIPs": r#"{"172.91.0.100":{"pod":"ns/p","podUid":"u"}}"#, "allocatedIPCount": 1,
-            "totalIPCount": 5,
-        }});
-        let after =
-            SpiderIPPoolStatus { allocated_ip_count: Some(0), total_ip_count: Some(5), ..Default::default() };
-        let mut stored = before;
-        merge(&mut stored, &status_patch(&after));
-        let stored: SpiderIPPoolStatus = serde_json::from_value(stored["status"].clone()).unwrap();
-        assert_eq!(stored, after);
-    }
-
-    #[test]
-    fn pool_gets_finalizer_label_and_ip_version_once() {
-        let spec = |subnet: &str, ip: &str| json!({"subnet": subnet, "ips": [ip]});
-        let patches = |pool: &SpiderIPPool, used| {
-            let parsed = parse_pool(pool).ok();
-            (metadata_patch(pool, parsed.as_ref(), used), ip_version_patch(pool, parsed.as_ref()))
-        };
-        let new = pool(json!({"name": "p"}), spec("172.91.3.0/16", "172.91.0.100"), Value::Null);
-        let (Some(metadata), Some(version)) = patches(&new, false) else { panic!() };
-        assert_eq!(metadata["metadata"]["finalizers"], json!([FINALIZER]));
-        assert_eq!(metadata["metadata"]["labels"], json!({SUBNET_LABEL: "172-91-0-0-16"}));
-        assert_eq!((&metadata["spec"], &version["spec"]), (&Value::Null, &json!({"ipVersion": 4})));
-        let mut stored = serde_json::to_value(&new).unwrap();
-        merge(&mut stored, &metadata);
-        merge(&mut stored, &version);
-        assert_eq!(patches(&serde_json::from_value(stored).unwrap(), true), (None, None));
-
-        let v6 = pool(json!({"name": "p"}), spec("fd00:1::/64", "fd00:1::5"), Value::Null);
-        let (Some(metadata), Some(version)) = patches(&v6, false) else { panic!() };
-        assert_eq!(metadata["metadata"]["labels"], json!({SUBNET_LABEL: "fd00-1---64"}));
-        assert_eq!(version["spec"], json!({"ipVersion": 6}));
-
-        let gone =
-            json!({"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [FINALIZER]});
-        let gone = pool(gone, spec("172.91.0.0/16", "172.91.0.100"), Value::Null);
-        assert_eq!(patches(&gone, true), (None, None), "not changed while it is used");
-        let (Some(metadata), None) = patches(&gone, false) else { panic!() };
-        assert_eq!(metadata["metadata"]["finalizers"], json!([]));
-    }
-}
+mod tests;

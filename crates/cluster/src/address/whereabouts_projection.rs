@@ -1,163 +1,139 @@
 //! Publishes allocations from Whereabouts ranges as Whereabouts' IPPools and OverlappingRangeIPReservations, for tools
-//! that read these objects.
+//! that read these objects. One object that cannot be written does not keep the others from being written.
 
-use super::caches::AddressCaches;
+use super::{
+    caches::AddressCaches,
+    whereabouts_objects::{COUNT_ANNOTATION, ProjectedObjects, ProjectedPool, project},
+    write_pacer::WritePacer,
+};
 use crate::{
     ControllerContext, Error,
+    last_events::LastEvents,
     object_writes::{FIELD_MANAGER, unless_outdated},
 };
-use ferroband_address::whereabouts::{allocation_key, reservation_name};
-use ferroband_api::whereabouts::{
-    IPPool, IPPoolSpec, IpAllocation, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec,
-};
+use ferroband_api::whereabouts::{IPPool, OverlappingRangeIPReservation, OverlappingRangeIPReservationSpec};
 use ferroband_daemon::{
     ApiKind, Controller,
     addresses::{MANAGED_LABEL, MANAGED_SELECTOR, is_managed},
     api_call::{ApiFailure, classify, with_timeout},
-    apply,
+    apply, error_chain,
 };
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+use std::{collections::BTreeMap, time::Duration};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
 };
-use tokio::{sync::Mutex, time::sleep};
+use tracing::warn;
 
 /// Namespace in which Whereabouts stores its objects by default.
-const NAMESPACE: &str = "kube-system";
-/// Minimum time between two passes in which the controller writes objects.
-const MIN_WRITE_INTERVAL: Duration = Duration::from_secs(10);
+pub const NAMESPACE: &str = "kube-system";
+/// Shortest and longest pause between two writes of the same object.
+const WRITE_PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Pause after each write. The three values are the factor by which the duration of the write is multiplied,
 /// and the minimum and maximum of the pause. The pauses leave the API server free for starting pods; readers
 /// of Whereabouts objects can wait.
-const WRITE_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
+const OBJECT_PAUSE: (u32, Duration, Duration) = (4, Duration::from_millis(20), Duration::from_millis(400));
+/// How long one pass writes. The next pass continues, with the addresses that changed meanwhile.
+const PASS_BUDGET: Duration = Duration::from_secs(1);
+/// Pause before an object that failed, or that Whereabouts itself created, is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The controller that publishes allocations as Whereabouts' IPPools and OverlappingRangeIPReservations.
 pub struct WhereaboutsProjection {
     context: ControllerContext,
     caches: AddressCaches,
-    last_projection: Mutex<Option<ProjectedObjects>>,
+    pacer: WritePacer,
+    problems: LastEvents,
+    state: Mutex<ProjectionState>,
 }
 
-/// Specs of the IPPools and OverlappingRangeIPReservations to publish, by name.
-#[derive(Clone, Debug, PartialEq)]
-struct ProjectedObjects {
-    computed_at: Instant,
-    pools: BTreeMap<String, IPPoolSpec>,
-    reservations: BTreeMap<String, OverlappingRangeIPReservationSpec>,
+#[derive(Default)]
+struct ProjectionState {
+    /// The objects that are published; `None` before they are listed.
+    published: Option<ProjectedObjects>,
+    /// Until when an object is not tried again.
+    postponed: BTreeMap<String, Instant>,
 }
 
 impl WhereaboutsProjection {
     pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
-        Self { context: context.clone(), caches, last_projection: Mutex::default() }
+        let pacer = WritePacer::new(WRITE_PAUSE.0, WRITE_PAUSE.1);
+        let (problems, state) = (LastEvents::default(), Mutex::default());
+        Self { context: context.clone(), caches, pacer, problems, state }
     }
 
     fn desired(&self) -> ProjectedObjects {
-        let mut pools: BTreeMap<String, IPPoolSpec> = BTreeMap::new();
-        let mut reservations = BTreeMap::new();
-        for (_, cached) in self.caches.blocks.list() {
-            let block = &cached.block;
-            for (offset, entry) in block.entries.iter().filter(|(_, entry)| entry.pool.contains('/')) {
-                let address = block.address(*offset);
-                let Some(key) = allocation_key(&block.space, &entry.pool, address) else { continue };
-                let allocation = IpAllocation {
-                    id: entry.container.clone(),
-                    podref: entry.pod.clone(),
-                    ifname: Some(entry.interface.clone()),
-                };
-                let pool = pools
-                    .entry(key.name)
-                    .or_insert_with(|| IPPoolSpec { range: key.range, allocations: BTreeMap::new() });
-                pool.allocations.insert(key.offset, allocation);
-                if let Some(name) = reservation_name(&block.space, address) {
-                    let spec = OverlappingRangeIPReservationSpec {
-                        podref: entry.pod.clone(),
-                        ifname: Some(entry.interface.clone()),
-                        containerid: None,
-                    };
-                    reservations.insert(name, spec);
-                }
-            }
-        }
-        ProjectedObjects { computed_at: Instant::now(), pools, reservations }
-    }
-
-    async fn list_projected(&self) -> Result<ProjectedObjects, Error> {
-        let parameters = ListParams::default().labels(MANAGED_SELECTOR);
-        let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let reservations: Api<OverlappingRangeIPReservation> =
-            Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let listed = with_timeout(pools.list(&parameters)).await.map_err(Error::api("list", "IPPools"))?;
-        let pools = listed.items.into_iter().map(|pool| (pool.name_any(), pool.spec)).collect();
-        let listed = with_timeout(reservations.list(&parameters)).await;
-        let listed = listed.map_err(Error::api("list", "OverlappingRangeIPReservations"))?;
-        let reservations = listed.items.into_iter().map(|one| (one.name_any(), one.spec)).collect();
-        Ok(ProjectedObjects { computed_at: Instant::now(), pools, reservations })
-    }
-
-    /// Writes the objects that differ between `before` and `after`. Objects that Whereabouts itself created
-    /// are not written, and are removed from `after`.
-    async fn write_changes(
-        &self,
-        before: &ProjectedObjects,
-        after: &mut ProjectedObjects,
-    ) -> Result<(), Error> {
-        let pools: Api<IPPool> = Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let foreign = sync_objects(&pools, &before.pools, &after.pools, IPPool::new, false).await?;
-        after.pools.retain(|name, _| !foreign.contains(name));
-        let reservations: Api<OverlappingRangeIPReservation> =
-            Api::namespaced(self.context.client.clone(), NAMESPACE);
-        let new = OverlappingRangeIPReservation::new;
-        let foreign =
-            sync_objects(&reservations, &before.reservations, &after.reservations, new, true).await?;
-        after.reservations.retain(|name, _| !foreign.contains(name));
-        Ok(())
+        let blocks = self.caches.blocks.values();
+        project(blocks.iter().map(|cached| &cached.block), self.context.settings.projection_limit)
     }
 }
 
-/// Writes the objects that differ between `before` and `after`, with a pause after each. Returns the names of
-/// objects that Whereabouts itself created, which are not changed.
-///
-/// `has_fixed_fields` is true for a kind whose objects always have the same fields. New objects are then written with
-/// one create call. Other kinds always use server-side apply: fields set by a create call have another owner, so a later
-/// apply could not remove them.
-async fn sync_objects<K, S>(
+/// Lists the objects that Ferroband published. If the kind does not exist, there are none.
+pub async fn list_published(client: &kube::Client) -> Result<ProjectedObjects, Error> {
+    let parameters = ListParams::default().labels(MANAGED_SELECTOR);
+    let pools: Api<IPPool> = Api::namespaced(client.clone(), NAMESPACE);
+    let reservations: Api<OverlappingRangeIPReservation> = Api::namespaced(client.clone(), NAMESPACE);
+    let listed = with_timeout(pools.list(&parameters)).await.map_err(Error::api("list", "IPPools"))?;
+    let name = |pool: IPPool| (pool.name_any(), ProjectedPool::from_object(pool));
+    let pools = listed.items.into_iter().map(name).collect();
+    let listed = with_timeout(reservations.list(&parameters)).await;
+    let listed = listed.map_err(Error::api("list", "OverlappingRangeIPReservations"))?;
+    let reservations = listed.items.into_iter().map(|one| (one.name_any(), one.spec)).collect();
+    Ok(ProjectedObjects { pools, reservations })
+}
+
+/// Writes or deletes an IPPool. Returns `false` and changes nothing if Whereabouts itself created it.
+pub async fn write_pool(
+    client: &kube::Client,
+    name: &str,
+    pool: Option<&ProjectedPool>,
+    known: bool,
+) -> Result<bool, Error> {
+    let api: Api<IPPool> = Api::namespaced(client.clone(), NAMESPACE);
+    let Some(pool) = pool else { return delete(&api, name).await };
+    let mut object = IPPool::new(name, pool.spec.clone());
+    let count = pool.count.map(|count| (COUNT_ANNOTATION.to_owned(), count.to_string()));
+    object.metadata.annotations = count.map(|count| [count].into());
+    // An IPPool always uses server-side apply: fields set by a create call have another owner, so a later apply could
+    // not remove them.
+    write(&api, name, object, known, false).await
+}
+
+/// Writes or deletes an OverlappingRangeIPReservation. Returns `false` and changes nothing if Whereabouts itself created
+/// it.
+pub async fn write_reservation(
+    client: &kube::Client,
+    name: &str,
+    spec: Option<&OverlappingRangeIPReservationSpec>,
+    known: bool,
+) -> Result<bool, Error> {
+    let api: Api<OverlappingRangeIPReservation> = Api::namespaced(client.clone(), NAMESPACE);
+    let Some(spec) = spec else { return delete(&api, name).await };
+    // These objects always have the same fields, so that a new one needs only a create call.
+    write(&api, name, OverlappingRangeIPReservation::new(name, spec.clone()), known, true).await
+}
+
+async fn delete<K: ApiKind>(api: &Api<K>, name: &str) -> Result<bool, Error> {
+    let deleted = with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop);
+    unless_outdated(deleted, "delete", format!("{} {name}", K::kind(&()))).map(|_| true)
+}
+
+async fn write<K: ApiKind + serde::Serialize>(
     api: &Api<K>,
-    before: &BTreeMap<String, S>,
-    after: &BTreeMap<String, S>,
-    new: fn(&str, S) -> K,
+    name: &str,
+    object: K,
+    known: bool,
     has_fixed_fields: bool,
-) -> Result<BTreeSet<String>, Error>
-where
-    K: ApiKind + serde::Serialize,
-    S: Clone + PartialEq + serde::Serialize,
-{
-    let changed = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec));
-    let updates = changed.map(|(name, spec)| (name, Some(spec)));
-    let deletions = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
-    let mut foreign = BTreeSet::new();
-    for (name, spec) in updates.chain(deletions) {
-        let begin = Instant::now();
-        let result = match spec {
-            None => with_timeout(api.delete(name, &DeleteParams::default())).await.map(|_| true),
-            Some(spec) => {
-                let (object, known) = (new(name, spec.clone()), before.contains_key(name));
-                apply_unless_foreign(api, name, object, known, has_fixed_fields).await
-            }
-        };
-        if unless_outdated(result, "write", format!("{} {name}", K::kind(&())))? == Some(false) {
-            foreign.insert(name.clone());
-        }
-        sleep((begin.elapsed() * WRITE_PAUSE.0).clamp(WRITE_PAUSE.1, WRITE_PAUSE.2)).await;
-    }
-    Ok(foreign)
+) -> Result<bool, Error> {
+    let written = apply_unless_foreign(api, name, object, known, has_fixed_fields).await;
+    Ok(unless_outdated(written, "write", format!("{} {name}", K::kind(&())))?.unwrap_or(true))
 }
 
-/// Writes an object. Returns `false` and changes nothing if Whereabouts itself created it. Its addresses are safe,
-/// because nodes do not assign addresses that Whereabouts has recorded.
+/// Writes an object. Returns `false` and changes nothing if Whereabouts itself created it.
 async fn apply_unless_foreign<K: ApiKind + serde::Serialize>(
     api: &Api<K>,
     name: &str,
@@ -182,28 +158,85 @@ async fn apply_unless_foreign<K: ApiKind + serde::Serialize>(
     apply(api, FIELD_MANAGER, name, object).await.map(|_| true)
 }
 
+/// Returns the names of objects that differ between `before` and `after`.
+fn changed_names<S: PartialEq>(before: &BTreeMap<String, S>, after: &BTreeMap<String, S>) -> Vec<String> {
+    let updated = after.iter().filter(|(name, spec)| before.get(*name) != Some(spec)).map(|(name, _)| name);
+    let deleted = before.keys().filter(|name| !after.contains_key(*name));
+    updated.chain(deleted).cloned().collect()
+}
+
+/// Changes the entry of a published object, after it was written.
+fn store<S: Clone>(published: &mut BTreeMap<String, S>, name: &str, spec: Option<&S>) {
+    match spec {
+        Some(spec) => drop(published.insert(name.to_owned(), spec.clone())),
+        None => drop(published.remove(name)),
+    }
+}
+
 impl Controller for WhereaboutsProjection {
     const NAME: &'static str = "Whereabouts projection";
     type Error = Error;
 
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
-        let mut last = self.last_projection.lock().await;
-        let before = match last.take() {
-            Some(before) if before.computed_at.elapsed() < MIN_WRITE_INTERVAL => {
-                let wait = MIN_WRITE_INTERVAL - before.computed_at.elapsed();
-                *last = Some(before);
-                return Ok(Some(wait));
-            }
-            Some(before) => before,
-            None => self.list_projected().await?,
+        let mut state = self.state.lock().await;
+        let mut published = match state.published.take() {
+            Some(published) => published,
+            None => list_published(&self.context.client).await?,
         };
-        let mut after = self.desired();
-        let same = (&before.pools, &before.reservations) == (&after.pools, &after.reservations);
-        if !same {
-            // If a write fails, `last` stays empty, and the next pass lists the published objects again.
-            self.write_changes(&before, &mut after).await?;
+        let (after, client, begin) = (self.desired(), &self.context.client, Instant::now());
+        let mut next: Option<Duration> = None;
+        let pools = changed_names(&published.pools, &after.pools).into_iter().map(|name| (name, true));
+        let reservations = changed_names(&published.reservations, &after.reservations);
+        for (name, is_pool) in pools.chain(reservations.into_iter().map(|name| (name, false))) {
+            let key = format!("{}{name}", if is_pool { "IPPool " } else { "" });
+            let postponed = state.postponed.get(&key).and_then(|until| until.checked_duration_since(begin));
+            if let Some(wait) = postponed.or_else(|| self.pacer.wait(&key)) {
+                next = next.into_iter().chain([wait]).min();
+                continue;
+            }
+            if begin.elapsed() >= PASS_BUDGET {
+                next = Some(Duration::ZERO);
+                break;
+            }
+            self.pacer.record(&key);
+            let start = Instant::now();
+            let written = match is_pool {
+                true => {
+                    let known = published.pools.contains_key(&name);
+                    write_pool(client, &name, after.pools.get(&name), known).await
+                }
+                false => {
+                    let known = published.reservations.contains_key(&name);
+                    write_reservation(client, &name, after.reservations.get(&name), known).await
+                }
+            };
+            let is_published = matches!(written, Ok(true));
+            match (is_published, is_pool) {
+                (true, true) => store(&mut published.pools, &name, after.pools.get(&name)),
+                (true, false) => store(&mut published.reservations, &name, after.reservations.get(&name)),
+                (false, _) => {
+                    state.postponed.insert(key.clone(), begin + RETRY_PAUSE);
+                    next = next.into_iter().chain([RETRY_PAUSE]).min();
+                }
+            }
+            if let Err(e) = written {
+                let error = error_chain(&e);
+                if self.problems.insert_if_new(&key, &error) {
+                    warn!(object = key, error, "cannot show assigned addresses in this object, retrying");
+                }
+            }
+            sleep((start.elapsed() * OBJECT_PAUSE.0).clamp(OBJECT_PAUSE.1, OBJECT_PAUSE.2)).await;
         }
-        *last = Some(if same { before } else { after });
-        Ok(None)
+        state.postponed.retain(|_, until| *until > begin);
+        let is_current = |name: &str| match name.strip_prefix("IPPool ") {
+            Some(pool) => after.pools.contains_key(pool),
+            None => after.reservations.contains_key(name),
+        };
+        self.pacer.retain(is_current);
+        state.published = Some(published);
+        Ok(next)
     }
 }
+
+#[cfg(test)]
+mod tests;

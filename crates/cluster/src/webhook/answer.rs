@@ -24,7 +24,7 @@ pub async fn answer(path: &str, body: &[u8], context: &WebhookContext) -> (Statu
     let request = review.request;
     let response = match path {
         "/pods" => pods::inject(&request, context).await,
-        "/pools" => pools::review(&request),
+        "/pools" => pools::review(&request, context).await,
         _ => networks::review(&request, context.settings()),
     };
     if response != Default::default() {

@@ -1,17 +1,20 @@
 //! Gives the webhook's handlers access to networks and settings.
 
 use crate::{
-    ControllerContext,
+    ControllerContext, Error,
     networks::{
         GroupNetwork, NetworkCaches, NetworkSpecError, ResourceRequest, config_resource_request,
         group_networks, ib_resource_request,
     },
 };
+use ferroband_address::{IpSpace, SPACE_LABEL, space_label};
 use ferroband_api::{
-    cncf::NetworkAttachmentDefinition, spiderpool::SpiderMultusConfig, sriov::SriovIBNetwork,
+    cncf::NetworkAttachmentDefinition, ferroband::AddressBlock, spiderpool::SpiderMultusConfig,
+    sriov::SriovIBNetwork,
 };
-use ferroband_daemon::api_call::with_timeout;
-use kube::{Api, ResourceExt};
+use ferroband_daemon::{addresses::block_from_object, api_call::with_timeout};
+use kube::{Api, ResourceExt, api::ListParams};
+use std::net::IpAddr;
 
 /// Looks up networks in the caches, and in the API server if the caches do not have them yet.
 pub struct WebhookContext {
@@ -89,6 +92,30 @@ impl WebhookContext {
             let (definition_namespace, request) = ib_resource_request(&network, prefix)?;
             (definition_namespace == namespace).then_some(Some(request))
         })
+    }
+
+    /// Returns the pod that has an address of the SpiderIPPool `pool` for which `is_removed` is true, if any. Reads the
+    /// address blocks: the status of the pool may list no addresses, or lag behind.
+    pub async fn find_address_user(
+        &self,
+        pool: &str,
+        is_removed: impl Fn(IpAddr) -> bool,
+    ) -> Result<Option<(IpAddr, String)>, Error> {
+        let api: Api<AddressBlock> = Api::all(self.context.client.clone());
+        let space = IpSpace::default_space();
+        let in_space = ListParams::default().labels(&format!("{SPACE_LABEL}={}", space_label(&space)));
+        let listed = with_timeout(api.list(&in_space)).await.map_err(Error::api("list", "AddressBlocks"))?;
+        for object in &listed.items {
+            // A block that cannot be read assigns nothing, and its nodes report it.
+            let Ok((block, _)) = block_from_object(object) else { continue };
+            let mut entries =
+                block.entries.iter().filter(|(_, entry)| block.space == space && entry.pool == pool);
+            let found = entries.find(|(offset, _)| is_removed(block.address(**offset)));
+            if let Some((offset, entry)) = found {
+                return Ok(Some((block.address(*offset), entry.pod.clone())));
+            }
+        }
+        Ok(None)
     }
 
     pub fn settings(&self) -> &crate::ClusterSettings {

@@ -1,16 +1,17 @@
 //! Validates SpiderIPPools at admission.
 
 use super::admission::{AdmissionRequest, AdmissionResponse};
+use super::context::WebhookContext;
 use ferroband_address::{IpFamily, spiderpool::parse_ips};
 use ferroband_api::spiderpool::SpiderIPPool;
-use ferroband_daemon::addresses::{allocation_records, parse_pool};
+use ferroband_daemon::{addresses::parse_pool, error_chain};
 use ferroband_model::{Fault, FaultCode};
 use kube::ResourceExt;
 use std::net::IpAddr;
 
 /// Validates a SpiderIPPool. Overlaps with other pools are not checked here but reported in the pool's condition,
 /// because two pools may be created at the same time.
-pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
+pub async fn review(request: &AdmissionRequest, context: &WebhookContext) -> AdmissionResponse {
     let mut response = AdmissionResponse::default();
     let pool: SpiderIPPool = match serde_json::from_value(request.object.clone()) {
         Ok(pool) => pool,
@@ -36,15 +37,22 @@ pub fn review(request: &AdmissionRequest) -> AdmissionResponse {
         Err(e) => response.denied = Some(format!("{e}; correct the field and apply the pool again")),
         Ok(read) => response.warnings.extend(read.warnings.iter().map(ToString::to_string)),
     }
-    let records = match before.as_ref().map(allocation_records).transpose() {
-        Ok(records) => records.unwrap_or_default(),
-        // It is unknown which addresses are in use. The pool's condition reports that.
-        Err(_) => return response,
+    let changes_addresses = |before: &SpiderIPPool| {
+        before.spec.ips != pool.spec.ips || before.spec.exclude_ips != pool.spec.exclude_ips
     };
-    let removed = records.into_iter().find(|(address, _)| !contains_address(&pool, *address));
-    if let (None, Some((address, record))) = (&response.denied, removed) {
-        let cause = format!("{address} would be removed from the pool, but pod {} uses it", record.pod);
-        response.denied = deny(cause, "keep the address in `ips`, or delete the pod first");
+    if response.denied.is_some() || !before.as_ref().is_some_and(changes_addresses) {
+        return response;
+    }
+    match context.find_address_user(&pool.name_any(), |address| !contains_address(&pool, address)).await {
+        Ok(None) => {}
+        Ok(Some((address, user))) => {
+            let cause = format!("{address} would be removed from the pool, but pod {user} uses it");
+            response.denied = deny(cause, "keep the address in `ips`, or delete the pod first");
+        }
+        Err(e) => response.warnings.push(format!(
+            "not checked whether pods use the removed addresses of {object}; they keep them: {}",
+            error_chain(&e)
+        )),
     }
     response
 }
@@ -61,49 +69,81 @@ fn contains_address(pool: &SpiderIPPool, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ClusterSettings, ControllerContext, networks::NetworkCaches};
+    use ferroband_testbed::fake_api::FakeApi;
     use serde_json::{Value, json};
+
+    const BLOCKS: &str = "/apis/ferroband.io/v1alpha1/addressblocks";
 
     fn pool(ips: &[&str]) -> Value {
         json!({
             "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "p"},
             "spec": {"subnet": "172.91.0.0/16", "ips": ips},
-            "status": {"allocatedIPs": r#"{"172.91.0.105":{"pod":"team/train-0","podUid":"u"}}"#},
         })
     }
 
-    fn review_pool(object: Value, old: Value) -> AdmissionResponse {
+    /// An API server in which pod `team/train-0` has 172.91.0.105 of pool `p`.
+    fn server() -> FakeApi {
+        let api = FakeApi::default();
+        let entry = json!({"pod": "team/train-0", "uid": "u", "interface": "net1", "container": "c", "node": "n",
+            "pool": "p"});
+        let block = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
+            "metadata": {"name": "default-172.91.0.96"}, "spec": {"space": "default", "first": "172.91.0.96",
+                "entries": {"9": entry}, "used": 1, "free": 15}});
+        api.insert_object(BLOCKS, json!({"metadata": {}, "items": [block]}));
+        api
+    }
+
+    async fn review_pool(api: &FakeApi, object: Value, old: Value) -> AdmissionResponse {
         let request =
             json!({"uid": "u", "kind": {"kind": "SpiderIPPool"}, "object": object, "oldObject": old});
-        review(&serde_json::from_value(request).unwrap())
+        let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
+        let context = WebhookContext::new(&context, &NetworkCaches::default());
+        review(&serde_json::from_value(request).unwrap(), &context).await
     }
 
     // Case: ipam S10
-    #[test]
-    fn an_address_in_use_cannot_be_removed_from_a_pool() {
-        let whole = pool(&["172.91.0.100-172.91.0.120"]);
-        let message = review_pool(pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).denied.unwrap();
+    #[tokio::test]
+    async fn an_address_in_use_cannot_be_removed_from_a_pool() {
+        let (api, whole) = (server(), pool(&["172.91.0.100-172.91.0.120"]));
+        let message =
+            review_pool(&api, pool(&["172.91.0.110-172.91.0.120"]), whole.clone()).await.denied.unwrap();
         assert!(message.contains("172.91.0.105") && message.contains("team/train-0"), "{message}");
         let mut excluded = whole.clone();
         excluded["spec"]["excludeIPs"] = json!(["172.91.0.105"]);
-        assert!(review_pool(excluded, whole.clone()).denied.is_some());
-        assert_eq!(review_pool(pool(&["172.91.0.105"]), whole.clone()), AdmissionResponse::default());
-        // The update must be admitted if the pool is being deleted, or if its spec is unchanged.
+        assert!(review_pool(&api, excluded, whole.clone()).await.denied.is_some());
+        let kept = review_pool(&api, pool(&["172.91.0.105"]), whole.clone()).await;
+        assert_eq!(kept, AdmissionResponse::default());
+        // The update must be admitted if the pool is being deleted, or if its addresses are unchanged. Then the blocks
+        // are not read.
+        let calls = api.list_calls().len();
         let mut going = pool(&["172.91.0.110"]);
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(
-            (review_pool(going, whole.clone()), review_pool(whole.clone(), whole)),
-            Default::default()
-        );
+        let mut disabled = whole.clone();
+        disabled["spec"]["disable"] = json!(true);
+        for object in [going, whole.clone(), disabled] {
+            assert_eq!(review_pool(&api, object, whole.clone()).await, AdmissionResponse::default());
+        }
+        assert_eq!(api.list_calls().len(), calls);
+    }
+
+    #[tokio::test]
+    async fn a_change_that_cannot_be_checked_is_admitted_with_a_warning() {
+        let api = FakeApi::default();
+        let changed = review_pool(&api, pool(&["172.91.0.110"]), pool(&["172.91.0.100-172.91.0.120"])).await;
+        assert!(changed.denied.is_none() && changed.warnings[0].contains("not checked"), "{changed:?}");
     }
 
     // Case: ipam S02, ipam S04, ipam S08
-    #[test]
-    fn an_invalid_pool_is_rejected_and_a_tolerated_one_gets_a_warning() {
-        let message = review_pool(pool(&["172.91.0.120-172.91.0.100"]), Value::Null).denied.unwrap();
+    #[tokio::test]
+    async fn an_invalid_pool_is_rejected_and_a_tolerated_one_gets_a_warning() {
+        let api = FakeApi::default();
+        let message =
+            review_pool(&api, pool(&["172.91.0.120-172.91.0.100"]), Value::Null).await.denied.unwrap();
         assert!(message.contains("SpiderIPPool p") && message.contains("172.91.0.120"), "{message}");
         let mut odd = pool(&["172.91.0.100"]);
         odd["spec"]["subnet"] = json!("172.91.7.0/16");
-        let response = review_pool(odd, Value::Null);
+        let response = review_pool(&api, odd, Value::Null).await;
         assert!(response.denied.is_none() && response.warnings.len() == 1, "{response:?}");
     }
 }
