@@ -92,11 +92,6 @@ impl AddressPool {
         self.notice.as_deref().filter(|_| self.unusable)
     }
 
-    /// Returns a copy of the pool with the reason why addresses are withheld, for the error if it has no free one.
-    pub(crate) fn with_notice(&self, notice: impl Into<Arc<str>>) -> Self {
-        Self { notice: Some(notice.into()), ..self.clone() }
-    }
-
     pub(crate) fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }

@@ -12,14 +12,12 @@
 
 mod flat_file;
 mod object_names;
-mod recorded;
 
 pub use flat_file::merge_flat_file;
 pub use object_names::{
     WhereaboutsAllocationKey, allocation_key, node_slice_space, parse_allocation_key, ranges_in_name,
     reservation_name,
 };
-pub use recorded::{RecordedAllocation, RecordedAllocations, UnreadableRecords};
 
 use crate::batch::AddressRequest;
 use crate::ip_space::IpFamily;
@@ -47,10 +45,6 @@ pub struct WhereaboutsConfig {
     pub dns: Option<Value>,
     /// Settings of the `ipam` object that have no effect.
     pub warnings: Vec<IpamWarning>,
-    /// Whether `node_slice_size` is set. Whereabouts then keeps one IPPool for each node.
-    sliced: bool,
-    /// Addresses that Whereabouts has recorded for the same pod and interface. They are preferred.
-    reusable: Vec<IpAddr>,
 }
 
 /// A static address (`addresses`).
@@ -122,10 +116,7 @@ impl WhereaboutsConfig {
             routes.map(|(position, value)| parse_route(position, value)).collect::<Result<_, _>>()?;
         let dns =
             options.value("dns").filter(|dns| dns.as_object().is_none_or(|dns| !dns.is_empty())).cloned();
-        // Whereabouts also accepts the size as a number in the flat file.
-        let sliced =
-            options.value("node_slice_size").is_some_and(|size| *size != Value::String(String::new()));
-        Ok(Self { pools, static_addresses, routes, dns, warnings, sliced, reusable: Vec::new() })
+        Ok(Self { pools, static_addresses, routes, dns, warnings })
     }
 
     /// Adds the requested addresses as static addresses if the network has no pool, as in Whereabouts. In a network
@@ -137,35 +128,6 @@ impl WhereaboutsConfig {
             }
         }
         Ok(self)
-    }
-
-    /// Withholds addresses that Whereabouts has recorded, except those of the interface itself (`pod` is
-    /// `<namespace>/<name>`), which it gets again. A pool whose records cannot be read assigns nothing.
-    pub fn withholding_recorded(
-        mut self,
-        recorded: &RecordedAllocations,
-        pod: &str,
-        interface: &str,
-    ) -> Self {
-        let sliced = self.sliced;
-        for pool in &mut self.pools {
-            if let Some(cause) = recorded.unreadable_cause(pool) {
-                *pool = Arc::new(pool.unusable(cause));
-                continue;
-            }
-            let within = |record: &&RecordedAllocation| {
-                recorded::is_recorded_in(pool, &record.space, sliced) && pool.contains(record.address)
-            };
-            let (own, others): (Vec<_>, Vec<_>) =
-                recorded.records.iter().filter(within).partition(|record| record.is_of(pod, interface));
-            self.reusable.extend(own.iter().map(|record| record.address));
-            if !others.is_empty() {
-                let withheld = others.iter().map(|record| (record.address, record.address));
-                let notice = recorded::describe_records(&others);
-                *pool = Arc::new(pool.withholding(withheld).with_notice(notice));
-            }
-        }
-        self
     }
 
     /// Creates one request per pool for an interface of a pod.
@@ -181,10 +143,8 @@ impl WhereaboutsConfig {
             let counter = &mut counted[usize::from(pool.family() == IpFamily::V6)];
             let ordinal = *counter;
             *counter = counter.saturating_add(1);
-            let reusable = self.reusable.iter().filter(|address| pool.contains(**address));
-            let preferred = reusable.map(|address| Arc::new(pool.restricted_to(*address)));
             AddressRequest {
-                pools: preferred.chain([Arc::clone(pool)]).collect(),
+                pools: vec![Arc::clone(pool)],
                 pod: pod.clone(),
                 sticky,
                 interface: interface.into(),

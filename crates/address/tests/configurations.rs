@@ -92,9 +92,6 @@ fn gateway_is_never_assigned_and_is_reported_unless_excluded() {
     let pool = IpPool::from_spec(&spec).unwrap();
     assert_eq!((pool.total(), ignored(&pool)), (8, vec![]));
     assert!(!pool.addresses.contains(gateway));
-    spec.spiderpool_assigned = vec!["172.91.0.5".parse().unwrap()];
-    let pool = IpPool::from_spec(&spec).unwrap();
-    assert_eq!((pool.total(), pool.addresses.capacity()), (8, 7), "assigned by Spiderpool, but in the pool");
 }
 
 #[test]

@@ -8,12 +8,13 @@ use ferroband_address::{
     },
 };
 use ferroband_api::{
-    ferroband::{AddressBlock, AddressBlockEntry, AddressBlockSpec},
-    spiderpool::{SpiderIPPool, SpiderReservedIP},
+    ferroband::{AddressBlock, AddressBlockEntry, AddressBlockSpec, SpiderPoolCopy},
+    spiderpool::{SpiderIPPool, SpiderIPPoolSpec, SpiderReservedIP},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, ResourceExt, core::ObjectMeta};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     net::{AddrParseError, IpAddr},
@@ -119,15 +120,9 @@ fn allocation_to_entry(allocation: &AddressAllocation) -> AddressBlockEntry {
     }
 }
 
-/// Returns the settings of the pool, not yet validated, and the addresses that Spiderpool itself assigned.
-pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
-    let spec = &pool.spec;
-    let (records, unreadable_records) = match allocation_records(pool) {
-        Ok(records) => (records, None),
-        Err(e) => (Vec::new(), Some(e.to_string())),
-    };
+fn pool_spec(name: String, spec: &SpiderIPPoolSpec, terminating: bool) -> IpPoolSpec {
     IpPoolSpec {
-        name: pool.name_any(),
+        name,
         ip_version: spec.ip_version,
         subnet: spec.subnet.clone(),
         ips: spec.ips.clone(),
@@ -144,20 +139,24 @@ pub fn pool_spec(pool: &SpiderIPPool) -> IpPoolSpec {
         },
         default: spec.default,
         disable: spec.disable,
-        terminating: pool.metadata.deletion_timestamp.is_some(),
+        terminating,
         vlan: spec.vlan,
-        spiderpool_assigned: records
-            .into_iter()
-            .filter(|(_, record)| !record.is_managed())
-            .map(|(address, _)| address)
-            .collect(),
-        unreadable_records,
     }
 }
 
 /// Returns the validated pool, or an error if its spec is invalid.
 pub fn parse_pool(pool: &SpiderIPPool) -> Result<IpPool, Error> {
-    IpPool::from_spec(&pool_spec(pool))
+    let terminating = pool.metadata.deletion_timestamp.is_some();
+    IpPool::from_spec(&pool_spec(pool.name_any(), &pool.spec, terminating))
+}
+
+/// Like [`parse_pool`], for the copy that nodes read.
+pub fn parse_pool_copy(copy: &SpiderPoolCopy) -> Result<IpPool, Error> {
+    let (name, spec) = (copy.name_any(), Value::Object(copy.spec.pool.clone()));
+    match serde_json::from_value(spec) {
+        Ok(spec) => IpPool::from_spec(&pool_spec(name, &spec, copy.spec.terminating)),
+        Err(e) => Err(Error::InvalidPool { pool: name, field: "spec".into(), cause: e.to_string() }),
+    }
 }
 
 /// Returns the reserved ranges as (first, last) addresses. Without `ip_version`, the first entry determines

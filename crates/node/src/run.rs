@@ -4,8 +4,7 @@ use crate::{
     Error, NodeSettings,
     address::{self, AddressBlockCache, ApiBlockStore, DetectionSettings},
     caches::{
-        CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, WhereaboutsRecords,
-        watch_address_blocks,
+        CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, watch_address_blocks,
     },
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
@@ -73,8 +72,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     tasks.start_endless("reserved address watch", spiderpool.clone().watch_reserved());
     tasks.start_endless("namespace watch", spiderpool.clone().watch_namespaces());
     tasks.start_endless("node watch", spiderpool.clone().watch_node());
-    let whereabouts_records = WhereaboutsRecords::new(client.clone());
-    tasks.start_endless("Whereabouts record watch", whereabouts_records.clone().watch());
     tasks.start_endless("network watch", networks.clone().watch());
     let coordinator_context = CoordinatorDefaults::default();
     tasks.start_endless("coordinator watch", coordinator_context.clone().watch_coordinator(client.clone()));
@@ -185,7 +182,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
             networks,
             spiderpool,
             coordinator_context,
-            whereabouts_records,
             blocks,
             allocations_restored,
         },

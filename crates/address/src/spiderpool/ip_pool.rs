@@ -31,11 +31,6 @@ pub struct IpPoolSpec {
     /// Whether the object is being deleted.
     pub terminating: bool,
     pub vlan: Option<i64>,
-    /// Addresses that Spiderpool, not Ferroband, has assigned. Ferroband does not assign them.
-    pub spiderpool_assigned: Vec<IpAddr>,
-    /// Why the records of assigned addresses cannot be read, if so. It is then unknown which addresses Spiderpool
-    /// has assigned.
-    pub unreadable_records: Option<String>,
 }
 
 /// Whether a pool assigns addresses.
@@ -47,8 +42,6 @@ pub enum IpPoolState {
     Disabled,
     /// The object is being deleted. Assigned addresses stay valid and can be released.
     Terminating,
-    /// It is unknown which addresses Spiderpool has assigned. Assigned addresses stay valid and can be released.
-    Unreadable,
 }
 
 /// A validated SpiderIPPool.
@@ -114,17 +107,13 @@ impl IpPool {
             return Err(Error::NoUsableAddress { pool: name.clone() });
         }
         let total = offered.capacity();
-        let offered =
-            offered.withholding(spec.spiderpool_assigned.iter().map(|address| (*address, *address)));
         let affinity = validate_affinity(spec, &invalid)?;
-        let (state, pool) = match &spec.unreadable_records {
-            _ if spec.terminating => (IpPoolState::Terminating, offered.closed()),
-            _ if spec.disable => (IpPoolState::Disabled, offered.closed()),
-            Some(cause) => {
-                let cause = format!("SpiderIPPool {name}: status.allocatedIPs: {cause}");
-                (IpPoolState::Unreadable, offered.unusable(cause))
-            }
-            None => (IpPoolState::Active, offered),
+        let (state, pool) = if spec.terminating {
+            (IpPoolState::Terminating, offered.closed())
+        } else if spec.disable {
+            (IpPoolState::Disabled, offered.closed())
+        } else {
+            (IpPoolState::Active, offered)
         };
         let routes = parse_routes(spec, subnet)?;
         if spec.vlan.is_some_and(|vlan| vlan != 0) {

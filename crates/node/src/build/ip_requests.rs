@@ -95,13 +95,8 @@ impl IpamSource {
     ) -> Result<Self, Error> {
         if !SpiderpoolConfig::applies_to(config) {
             let ipam = ipam_section(config).ok_or(Error::NoIpam)?;
-            let read = WhereaboutsConfig::parse(&merge_flat_file(ipam, &pod.legacy.flat_file))?;
-            let name = pod.pod.to_string();
-            return Ok(Self::Whereabouts(read.withholding_recorded(
-                &pod.legacy.recorded,
-                &name,
-                &interface.name,
-            )));
+            let read = WhereaboutsConfig::parse(&merge_flat_file(ipam, &pod.flat_file))?;
+            return Ok(Self::Whereabouts(read));
         }
         let none = PoolSelectionInput::default();
         let pools = pod.pools.as_ref().unwrap_or(&none);

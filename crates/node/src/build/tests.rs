@@ -3,7 +3,7 @@ mod letter_case;
 
 use super::{AttachmentIpRequests, PlanOutput, build_plan};
 use crate::{
-    caches::{PodFacts, WhereaboutsLegacy},
+    caches::PodFacts,
     kubelet::PodDevices,
     resolve::{
         DefaultNetwork, DefaultNetworkChoice, NetworkAccessPolicy, RequestedNetworks, ResolvedAdd,
@@ -35,7 +35,7 @@ fn resolved_pod(facts: &PodFacts) -> ResolvedPod {
         facts: Arc::new(facts.clone()),
         container: "c1".into(),
         pools: None,
-        legacy: WhereaboutsLegacy::default(),
+        flat_file: serde_json::Map::new(),
     }
 }
 

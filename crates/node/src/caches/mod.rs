@@ -4,9 +4,8 @@
 //! |---|---|---|
 //! | pods | metadata of this node's pods | network annotation, UID |
 //! | networks | all network attachment definitions | networks that pods reference, in any namespace |
-//! | spiderpool | pools and reservations, metadata of namespaces and of this node | Spiderpool's pool selection |
+//! | spiderpool | copies of pools, reservations, metadata of namespaces and of this node | Spiderpool's pool selection |
 //! | coordinator_defaults | SpiderCoordinator, ServiceCIDRs | routes of pods through their node |
-//! | whereabouts_records | IPPools of Whereabouts | addresses that Whereabouts assigned |
 //! | address_blocks | all AddressBlocks, in [`AddressBlockCache`](crate::address::AddressBlockCache) | free addresses |
 
 mod address_blocks;
@@ -14,7 +13,7 @@ mod coordinator_defaults;
 mod networks;
 mod pods;
 mod spiderpool;
-mod whereabouts_records;
+mod whereabouts_flat_file;
 
 pub use address_blocks::watch_address_blocks;
 pub use coordinator_defaults::CoordinatorDefaults;
@@ -22,4 +21,4 @@ pub use ferroband_daemon::WatchCache;
 pub use networks::NetworkDefinitionCache;
 pub use pods::{NodePodCache, PodFacts, PodOwner};
 pub use spiderpool::{PoolSelectionInput, SpiderpoolCache, SpiderpoolInterface};
-pub use whereabouts_records::{WhereaboutsLegacy, WhereaboutsRecords};
+pub use whereabouts_flat_file::read_flat_file;

@@ -1,20 +1,20 @@
 //! Objects that Spiderpool's pool selection uses: pools, reservations, namespaces, this node's labels.
 //!
+//! SpiderIPPools are read as the copies that the leader writes. Their own status changes with every pod of the cluster.
+//!
 //! A cluster may lack these CRDs. Only networks that use Spiderpool IPAM wait for them.
 
-use crate::{Error, api_call::with_timeout};
 use ferroband_address::spiderpool::{IpPool, PerFamily, PodNic, PoolSelectionContext};
-use ferroband_api::spiderpool::{SpiderIPPool, SpiderReservedIP};
+use ferroband_api::{ferroband::SpiderPoolCopy, spiderpool::SpiderReservedIP};
 use ferroband_daemon::{
     SharedCache,
-    addresses::{parse_pool, reserved_ranges},
+    addresses::{parse_pool_copy, reserved_ranges},
     decoded, named, reflect,
 };
 use ferroband_model::{Fault, FaultCode};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
     Api, Client, ResourceExt,
-    api::ListParams,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::watcher,
 };
@@ -24,6 +24,10 @@ use tracing::warn;
 
 /// How long an ADD with Spiderpool IPAM waits for the caches. They never sync if the CRDs are not installed.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an ADD waits for a pool that may have been created just before the pod. The leader copies it within this
+/// time.
+const NEW_POOL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A parsed SpiderIPPool, or why it is invalid.
 pub type ParsedIpPool = Result<Arc<IpPool>, ferroband_address::Error>;
@@ -70,7 +74,7 @@ impl SpiderpoolCache {
     pub async fn watch_pools(self) {
         let api = Api::all(self.client);
         let reduce = |object| Some(parse_guarded(object));
-        reflect("SpiderIPPools", api, watcher::Config::default(), self.pools, reduce).await;
+        reflect("SpiderPoolCopies", api, watcher::Config::default(), self.pools, reduce).await;
     }
 
     pub async fn watch_reserved(self) {
@@ -110,32 +114,38 @@ impl SpiderpoolCache {
         timeout(SYNC_TIMEOUT, synced).await.map_err(|_| self.not_synced_fault())?;
         // The namespace may have been created just before the pod, so wait for its watch event.
         let metadata = self.namespaces.wait_for("", namespace, Duration::from_secs(1), |_| true).await;
-        let pools = self.pools.list().into_iter().map(|((_, name), pool)| (name, (*pool).clone()));
         let reserved = self.reserved.list();
         Ok(PoolSelectionInput {
             node: self.node.clone(),
             node_metadata: self.node_objects.get("", &self.node).as_deref().cloned().unwrap_or_default(),
             namespace: namespace.to_owned(),
             namespace_metadata: metadata.as_deref().cloned().unwrap_or_default(),
-            pools: pools.collect(),
+            pools: self.parsed_pools(),
             reserved: reserved.iter().flat_map(|(_, ranges)| ranges.iter().copied()).collect(),
             network_namespaces,
         })
     }
 
-    /// Replaces the pools in `input` with a new list from the API server, because a pool may have been created just
-    /// before the pod.
-    pub async fn with_fresh_pools(&self, input: PoolSelectionInput) -> Result<PoolSelectionInput, Fault> {
-        let api: Api<DeserializeGuard<SpiderIPPool>> = Api::all(self.client.clone());
-        let listed = with_timeout(api.list(&ListParams::default())).await;
-        let listed = listed.map_err(|e| Error::api("list", "SpiderIPPools")(e).fault())?;
-        let pools = listed.items.into_iter().map(|pool| (pool.name_any(), parse_guarded(pool))).collect();
-        Ok(PoolSelectionInput { pools, ..input })
+    /// Replaces the pools in `input` with those that are cached after the next change, because a pool may have been
+    /// created just before the pod. Returns `None` if nothing changes in time.
+    pub async fn with_changed_pools(&self, input: PoolSelectionInput) -> Option<PoolSelectionInput> {
+        let mut changes = self.pools.changes();
+        // The cache may have changed since `input` was read.
+        let mut pools = self.parsed_pools();
+        if pools == input.pools {
+            timeout(NEW_POOL_TIMEOUT, changes.changed()).await.ok()?.ok()?;
+            pools = self.parsed_pools();
+        }
+        Some(PoolSelectionInput { pools, ..input })
+    }
+
+    fn parsed_pools(&self) -> BTreeMap<String, ParsedIpPool> {
+        self.pools.list().into_iter().map(|((_, name), pool)| (name, (*pool).clone())).collect()
     }
 
     fn not_synced_fault(&self) -> Fault {
         let what = if !self.pools.is_synced() {
-            "SpiderIPPools"
+            "SpiderPoolCopies"
         } else if !self.reserved.is_synced() {
             "SpiderReservedIPs"
         } else {
@@ -151,10 +161,10 @@ impl SpiderpoolCache {
     }
 }
 
-fn parse_guarded(object: DeserializeGuard<SpiderIPPool>) -> ParsedIpPool {
+fn parse_guarded(object: DeserializeGuard<SpiderPoolCopy>) -> ParsedIpPool {
     let name = object.name_any();
     let parsed = match object.0 {
-        Ok(pool) => parse_pool(&pool).map(Arc::new),
+        Ok(copy) => parse_pool_copy(&copy).map(Arc::new),
         Err(e) => Err(ferroband_address::Error::InvalidPool {
             pool: name.clone(),
             field: "spec".into(),

@@ -4,7 +4,7 @@
 //! pod annotations ──▶ RequestedNetworks ──▶ definitions ──▶ ResolvedNetwork ─┐
 //! etc/cni/net.d ──▶ DefaultNetwork ──────────────────────────────────────────┤
 //! kubelet ──▶ PodDevices ────────────────────────────────────────────────────┼─▶ ResolvedAdd ──▶ build
-//! SpiderIPPools, records of Whereabouts ──▶ ResolvedPod ─────────────────────┤
+//! copies of SpiderIPPools ──▶ ResolvedPod ───────────────────────────────────┤
 //! runtimeConfig of the call ─────────────────────────────────────────────────┘
 //! ```
 //!

@@ -8,7 +8,7 @@ use crate::{
     address::AddressBlockCache,
     caches::{
         CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, PodFacts, PoolSelectionInput,
-        SpiderpoolCache, SpiderpoolInterface, WhereaboutsLegacy, WhereaboutsRecords,
+        SpiderpoolCache, SpiderpoolInterface, read_flat_file,
     },
     kubelet::{PodDevices, PodResourcesClient},
 };
@@ -39,8 +39,6 @@ pub struct PodResolver {
     pub spiderpool: SpiderpoolCache,
     /// Cluster-wide defaults for the configuration of coordinator plugins.
     pub coordinator_context: CoordinatorDefaults,
-    /// Addresses that Whereabouts itself has assigned.
-    pub whereabouts_records: WhereaboutsRecords,
     pub blocks: Arc<AddressBlockCache>,
     /// Whether the allocations of running pods have been restored to the address blocks.
     pub allocations_restored: watch::Receiver<bool>,
@@ -56,7 +54,8 @@ pub struct ResolvedPod {
     pub container: String,
     /// SpiderIPPools and related objects; `None` if no network uses them.
     pub pools: Option<PoolSelectionInput>,
-    pub legacy: WhereaboutsLegacy,
+    /// Whereabouts' flat file, which provides defaults for `ipam`; empty if there is none.
+    pub flat_file: Map<String, Value>,
 }
 
 /// Everything that the plan of a sandbox is computed from.
@@ -124,18 +123,18 @@ impl PodResolver {
         Ok(ResolvedInterface { pod, interface, config, ips: call.ips.clone() })
     }
 
-    /// Reads the pools from the API server if `fault` says that there is none, because the cache may lag behind a
-    /// pool that was just created. Returns whether the caller should build again.
+    /// Waits for a change of the pools if `fault` says that there is none, because the cache may lag behind a pool that
+    /// was just created. Returns whether the caller should build again.
     pub async fn refresh_pools(&self, pod: &mut ResolvedPod, fault: &Fault) -> bool {
         let Some(pools) = pod.pools.as_mut().filter(|_| fault.code == FaultCode::NoPool) else {
             return false;
         };
-        match self.spiderpool.with_fresh_pools(pools.clone()).await {
-            Ok(fresh) => {
-                *pools = fresh;
+        match self.spiderpool.with_changed_pools(pools.clone()).await {
+            Some(changed) => {
+                *pools = changed;
                 true
             }
-            Err(_) => false,
+            None => false,
         }
     }
 
@@ -147,8 +146,6 @@ impl PodResolver {
             "network attachment definitions"
         } else if !self.blocks.is_synced() {
             "address blocks"
-        } else if !self.whereabouts_records.cache().is_synced() {
-            "allocations of Whereabouts"
         } else {
             return find_default_network(&self.net_d).map(|_| ());
         };
@@ -160,7 +157,6 @@ impl PodResolver {
         self.pods.cache().wait_synced().await;
         self.networks.cache().wait_synced().await;
         self.blocks.wait_synced().await;
-        self.whereabouts_records.cache().wait_synced().await;
         // If etcd was restored from a backup, the allocations of running pods must be written again before
         // new addresses are assigned.
         let _ = self.allocations_restored.clone().wait_for(|restored| *restored).await;
@@ -204,8 +200,8 @@ impl PodResolver {
             true => Some(self.spiderpool.selection_input(&pod.namespace, namespaces).await?),
             false => None,
         };
-        let legacy = WhereaboutsLegacy::read(&self.root, self.whereabouts_records.recorded());
-        Ok(ResolvedPod { pod, facts, container: call.container.clone(), pools, legacy })
+        let flat_file = read_flat_file(&self.root);
+        Ok(ResolvedPod { pod, facts, container: call.container.clone(), pools, flat_file })
     }
 }
 
