@@ -19,8 +19,9 @@ use std::{path::PathBuf, time::Duration};
 /// reinstalls nothing until it is restarted, and removes its own files when it ends. The command lists what stays.
 ///
 /// With --all-nodes, the pods of the node DaemonSet do this on every node. Then the cluster daemon is stopped, and
-/// the labels and conditions of nodes and Ferroband's own objects are removed. Objects that describe running pods
-/// stay; run the command again when these pods are deleted. Run it before the DaemonSet is deleted; `helm uninstall`
+/// the labels and conditions of nodes and Ferroband's own objects are removed. The addresses of running pods are written
+/// into the objects of Whereabouts and Spiderpool, so that these systems can take over again. Objects that describe
+/// running pods stay; run the command again when these pods are deleted. Run it before the DaemonSet is deleted; `helm uninstall`
 /// runs it automatically.
 #[derive(Args, Debug)]
 pub struct UninstallCommand {
@@ -40,6 +41,11 @@ pub struct UninstallCommand {
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "ferroband-system")]
     namespace: String,
 
+    /// Continue although pools have more addresses than Whereabouts' or Spiderpool's objects can hold. These systems must
+    /// then not assign addresses of these pools while the pods run.
+    #[arg(long, requires = "all_nodes")]
+    without_records: bool,
+
     /// Maximum number of seconds to wait until Ferroband is removed from all nodes.
     #[arg(long, value_name = "SECONDS", default_value_t = 240, requires = "all_nodes")]
     patience: u64,
@@ -49,7 +55,7 @@ impl UninstallCommand {
     pub fn run(self) -> anyhow::Result<()> {
         if self.all_nodes {
             let timeout = Duration::from_secs(self.patience);
-            return block_on(all_nodes::uninstall_all_nodes(&self.namespace, timeout));
+            return block_on(all_nodes::uninstall_all_nodes(&self.namespace, timeout, self.without_records));
         }
         let root = Root::at(self.root);
         let done = install::uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin"))?;

@@ -32,6 +32,7 @@ pub mod partition;
 pub mod policies;
 pub mod webhook;
 
+pub use address::FullProjection;
 pub use controller_context::ControllerContext;
 pub use error::Error;
 pub use run::run;

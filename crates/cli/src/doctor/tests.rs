@@ -141,8 +141,14 @@ fn nearly_full_pool_is_a_note_and_full_pool_a_problem() {
     for (used, verdict) in [(8, DoctorVerdict::Good), (9, DoctorVerdict::Note), (10, DoctorVerdict::Problem)]
     {
         let pool = json!({"metadata": {"name": "v4"}, "spec": {"subnet": "10.0.0.0/24"},
-            "status": {"allocatedIPCount": used, "totalIPCount": 10}});
+            "status": {"allocatedIPCount": 0, "totalIPCount": 10}});
+        let entry = json!({"pod": "a/b", "uid": "u", "interface": "net1", "container": "c", "node": "n", "pool": "v4"});
+        let entries: serde_json::Map<String, serde_json::Value> =
+            (0..used).map(|offset: i32| (offset.to_string(), entry.clone())).collect();
+        let block = json!({"metadata": {"name": "b"}, "spec": {"space": "default", "first": "10.0.0.0",
+            "entries": entries, "used": used, "free": 16 - used}});
         let objects = ClusterObjects {
+            blocks: vec![serde_json::from_value(block).unwrap()],
             pools: vec![serde_json::from_value(pool).unwrap()],
             ..ClusterObjects::default()
         };

@@ -1,9 +1,10 @@
 //! `ferroband uninstall --all-nodes`: patches the DaemonSet so that every node daemon is replaced by an uninstall pod,
 //! and then cleans up the API server.
 
-use super::cluster_cleanup::clean_cluster;
+use super::cluster_cleanup::{clean_cluster, running_pods};
 use crate::connection::ClusterConnection;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use ferroband_cluster::FullProjection;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{
     Api, Client, ResourceExt,
@@ -21,8 +22,27 @@ const DAEMONSET_NAME: &str = "ferroband-node";
 /// Removes Ferroband from all nodes and then from the API server, and prints what was removed and what stays. Returns
 /// no error if some nodes are not done, for example because they are unreachable. The objects stay in this case,
 /// because the daemons of these nodes may still use them.
-pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::Result<()> {
+///
+/// Fails before anything is removed if Whereabouts' or Spiderpool's objects cannot hold all addresses of running pods,
+/// unless `without_records` is set.
+pub async fn uninstall_all_nodes(
+    namespace: &str,
+    timeout: Duration,
+    without_records: bool,
+) -> anyhow::Result<()> {
     let client = ClusterConnection::default().client().await?;
+    if !without_records {
+        let pods = running_pods(&client).await?;
+        let projection =
+            FullProjection::read(&client, &pods).await.context("cannot read the assigned addresses")?;
+        let too_large = projection.too_large();
+        ensure!(
+            too_large.is_empty(),
+            "{}; delete pods of these pools, or continue with --without-records if no other system assigns addresses of \
+             these pools while the pods run",
+            too_large.join("; ")
+        );
+    }
     if !replace_node_daemons(&client, namespace, timeout).await? {
         writeln!(
             stdout(),
@@ -31,6 +51,9 @@ pub async fn uninstall_all_nodes(namespace: &str, timeout: Duration) -> anyhow::
         return Ok(());
     }
     let report = clean_cluster(&client, namespace, timeout).await;
+    for line in &report.written {
+        writeln!(stdout(), "written: {line}")?;
+    }
     for line in &report.removed {
         writeln!(stdout(), "removed: {line}")?;
     }

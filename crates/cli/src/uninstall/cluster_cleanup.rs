@@ -2,14 +2,19 @@
 //!
 //! ```text
 //! cluster daemon ── scaled to 0, so that it neither writes its objects again nor removes records of other systems
+//! records        ── addresses of running pods in the objects of Whereabouts and Spiderpool, in full
 //! nodes          ── label ferroband.io/simulated, conditions Ferroband*
 //! own objects    ── deleted, unless they describe a running pod or hardware that keeps its configuration
 //! ```
 
 use super::kept_objects::{keep_address_block, keep_guid_block, keep_node_partitions, keep_node_state};
 use anyhow::Context;
-use ferroband_api::ferroband::{AddressBlock, Fabric, GuidBlock, NodePartitions, SubnetManagerHost};
+use ferroband_api::ferroband::{
+    AddressBlock, AddressIndex, AddressState, Fabric, GuidBlock, NodePartitions, SpiderPoolCopy,
+    SubnetManagerHost,
+};
 use ferroband_api::sriov::SriovNetworkNodeState;
+use ferroband_cluster::FullProjection;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
@@ -27,9 +32,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Label of a node with simulated hardware.
 const SIMULATED_LABEL: &str = "ferroband.io/simulated";
 
-/// What was removed, and what stays with the reason. Each text is one line of the command's output.
+/// What was written and removed, and what stays with the reason. Each text is one line of the command's output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CleanupReport {
+    pub written: Vec<String>,
     pub removed: Vec<String>,
     pub stays: Vec<String>,
 }
@@ -44,14 +50,18 @@ pub async fn clean_cluster(client: &Client, namespace: &str, timeout: Duration) 
         return report;
     }
     report.clean_nodes(client).await;
-    let pods = match Api::<Pod>::all(client.clone()).list_metadata(&ListParams::default()).await {
-        Ok(list) => list.items.iter().filter_map(ResourceExt::uid).collect::<BTreeSet<_>>(),
+    let pods = match running_pods(client).await {
+        Ok(pods) => pods,
         Err(error) => {
-            report.stays.push(format!("objects of Ferroband: cannot list pods: {error}"));
+            report.stays.push(format!("objects of Ferroband: {error:#}"));
             return report;
         }
     };
+    report.write_records(client, &pods).await;
     report.delete::<AddressBlock>(Api::all(client.clone()), |block| keep_address_block(block, &pods)).await;
+    report.delete::<AddressIndex>(Api::all(client.clone()), |_| None).await;
+    report.delete::<AddressState>(Api::all(client.clone()), |_| None).await;
+    report.delete::<SpiderPoolCopy>(Api::all(client.clone()), |_| None).await;
     report.delete::<NodePartitions>(Api::all(client.clone()), keep_node_partitions).await;
     report.delete::<GuidBlock>(Api::all(client.clone()), keep_guid_block).await;
     report.delete::<SubnetManagerHost>(Api::all(client.clone()), |_| None).await;
@@ -62,6 +72,13 @@ pub async fn clean_cluster(client: &Client, namespace: &str, timeout: Duration) 
             .to_owned(),
     );
     report
+}
+
+/// Returns the UIDs of all pods.
+pub async fn running_pods(client: &Client) -> anyhow::Result<BTreeSet<String>> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    let listed = pods.list_metadata(&ListParams::default()).await.context("cannot list pods")?;
+    Ok(listed.items.iter().filter_map(ResourceExt::uid).collect())
 }
 
 /// Scales the Deployment to 0 and waits until its pods are gone.
@@ -85,6 +102,22 @@ async fn stop_cluster_daemon(client: &Client, namespace: &str, timeout: Duration
 }
 
 impl CleanupReport {
+    /// Writes the addresses of running pods into the objects of Whereabouts and Spiderpool.
+    async fn write_records(&mut self, client: &Client, pods: &BTreeSet<String>) {
+        let (written, failed) = match FullProjection::read(client, pods).await {
+            Ok(projection) => projection.write().await,
+            Err(error) => (0, vec![ferroband_node::error_chain(&error)]),
+        };
+        if written > 0 {
+            self.written.push(format!(
+                "addresses of running pods, in {written} objects of Whereabouts and Spiderpool"
+            ));
+        }
+        self.stays.extend(failed.into_iter().map(|error| {
+            format!("addresses of running pods that Whereabouts or Spiderpool does not know: {error}")
+        }));
+    }
+
     async fn clean_nodes(&mut self, client: &Client) {
         let api: Api<Node> = Api::all(client.clone());
         let nodes = match api.list(&ListParams::default()).await {

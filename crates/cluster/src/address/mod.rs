@@ -23,6 +23,7 @@ mod caches;
 mod foreign_kinds;
 mod foreign_pods;
 mod foreign_records;
+mod full_projection;
 mod gc;
 mod import_plan;
 mod pool_copies;
@@ -37,6 +38,8 @@ mod whereabouts_cleanup;
 mod whereabouts_objects;
 mod whereabouts_projection;
 mod write_pacer;
+
+pub use full_projection::FullProjection;
 
 use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use caches::AddressCaches;

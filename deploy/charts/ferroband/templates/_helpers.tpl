@@ -38,6 +38,10 @@
 {{- $arguments := list "cluster" (printf "--resource-prefix=%s" .Values.resourcePrefix) -}}
 {{- $arguments = concat $arguments (fromJsonArray (include "ferroband.tenantArguments" .)) -}}
 {{- $arguments = append $arguments (printf "--max-pkeys-per-namespace=%d" (int .Values.partitions.maxPKeysPerNamespace)) -}}
+{{- with .Values.cluster.projections }}
+{{- $limit := ternary (int .maxAddressesPerPool) 0 .enabled -}}
+{{- $arguments = append $arguments (printf "--projection-limit=%d" $limit) -}}
+{{- end -}}
 {{- with .Values.log }}{{ $arguments = append $arguments (printf "--log=%s" .) }}{{ end -}}
 {{- toJson (concat $arguments .Values.cluster.extraArguments) -}}
 {{- end -}}
