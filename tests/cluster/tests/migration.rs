@@ -68,8 +68,12 @@ fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
     for pod in [&first, &second] {
         wait_taken_over(pod);
     }
-    // Spiderpool's controller is still active: its records are not taken over yet.
+    // Spiderpool's controller is still active: its objects are not written, and its pool is blocked.
     assert!(!allocated_ips(POOL).contains("ferroband"), "{}", allocated_ips(POOL));
+    eventually("the pool is blocked", 60, || {
+        let blocked = kubectl_get(&["addressstates.ferroband.io", "cluster"])["status"]["blockedRanges"].to_string();
+        if blocked.contains("172.120.0.100-172.120.0.103") { Ok(()) } else { Err(blocked) }
+    });
 
     // Ferroband uses ib-kubernetes' Secret and ConfigMap, but does not remove the members that ib-kubernetes added.
     let fabric = UfmFabric::up();
@@ -82,6 +86,8 @@ fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
 
     // The range has four free addresses, the pool three.
     let (fourth, fifth) = (names("new-range", 4), names("new-pool", 3));
+    kubectl(&["-n", "kube-system", "delete", "lease", "spiderpool-controller-leases"]).stdout_or_panic();
+    wait_taken_over(&third);
     for (position, name) in fourth.iter().enumerate() {
         objects.apply(&pod_with_networks(name, &nodes[position % 2], "old-range"));
     }
@@ -104,10 +110,6 @@ fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
         expected("172.120.0.", 101, 103),
         "new pods get the free addresses of the pool"
     );
-
-    // Once Spiderpool's controller is gone, its record is taken over.
-    kubectl(&["-n", "kube-system", "delete", "lease", "spiderpool-controller-leases"]).stdout_or_panic();
-    wait_taken_over(&third);
 
     // Ferroband deletes legacy pods with the legacy files and records.
     let deleted = [&first, &third, &member];
