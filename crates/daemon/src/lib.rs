@@ -7,6 +7,7 @@
 //!       └── apply, apply_status, api_call::with_timeout ┴ EventPublisher, condition
 //!
 //!  retry: pauses with jitter, and each failure logged once; loop_metrics: counters of controllers and watches
+//!  revision_watch, revision_history: notice restores of etcd by its revisions
 //!  addresses: conversion of AddressBlock and pool objects
 //!  request_panic: a panic of a request or of a controller's pass fails that one, any other panic ends the process
 //!  tenant_policy: what pods may request, and which namespaces are trusted
@@ -22,6 +23,8 @@ mod reflector;
 mod request_panic;
 mod retry;
 mod tenant_policy;
+mod revision_history;
+mod revision_watch;
 
 pub mod addresses;
 pub mod api_call;
@@ -37,6 +40,8 @@ pub use loop_metrics::render_loop_metrics;
 pub use reflector::{Reflectors, SharedCache, decoded, map_event, named, reflect, watch_forever};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
 pub use retry::Retry;
+pub use revision_history::RevisionHistory;
+pub use revision_watch::RevisionWatch;
 pub use tasks::shutdown_signal;
 pub use tenant_policy::{TenantPolicy, UnlistedPartitions};
 pub use watch_cache::WatchCache;

@@ -20,10 +20,51 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     printcolumn(name = "Whereabouts", type_ = "string", json_path = ".status.imports.whereabouts"),
     printcolumn(name = "Spiderpool", type_ = "string", json_path = ".status.imports.spiderpool"),
+    printcolumn(name = "Restore", type_ = "string", json_path = ".spec.restore.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-pub struct AddressStateSpec {}
+pub struct AddressStateSpec {
+    /// Number of nodes, rounded up to a power of two so that it rarely changes. Nodes compute from it how many addresses
+    /// of a pool are their share.
+    #[serde(default)]
+    pub nodes: i32,
+    /// The last restore of etcd that was noticed. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<EtcdRestore>,
+}
+
+impl AddressStateSpec {
+    /// Identifies the last restore of etcd; empty if there was none.
+    pub fn epoch(&self) -> &str {
+        self.restore.as_ref().map(|restore| restore.epoch.as_str()).unwrap_or_default()
+    }
+}
+
+/// A restore of etcd from a backup. It may have lost entries of running pods.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdRestore {
+    /// Identifies the restore: the time at which the leader learned of it.
+    #[schemars(length(min = 1, max = 64))]
+    pub epoch: String,
+    /// Whether nodes may assign new addresses.
+    pub phase: RestorePhase,
+    /// Who noticed the restore, and by which revisions of etcd.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub reason: String,
+}
+
+/// Whether the entries that a restore of etcd lost are written again.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RestorePhase {
+    /// Every node writes the entries of its running pods again. No node assigns a new address.
+    #[default]
+    Asserting,
+    /// Every node has written its entries, or is fenced. New addresses are assigned again.
+    Complete,
+}
 
 /// Name of the only AddressState.
 pub const ADDRESS_STATE_NAME: &str = "cluster";

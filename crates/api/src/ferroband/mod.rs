@@ -14,12 +14,13 @@ pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
 pub use address_index::{AddressIndex, AddressIndexSpec};
 pub use address_state::{
     ADDRESS_STATE_NAME, AddressImports, AddressState, AddressStateSpec, AddressStateStatus,
-    BlockedAddressRange, ImportPhase,
+    BlockedAddressRange, EtcdRestore, ImportPhase, RestorePhase,
 };
 pub use fabric::{Fabric, FabricName, FabricSpec, FabricStatus};
 pub use guid_block::{GuidBlock, GuidBlockSpec, GuidClaim};
 pub use node_partitions::{
-    NodeMember, NodePartitions, NodePartitionsSpec, NodePartitionsStatus, WaitingMember,
+    NodeAddressReport, NodeMember, NodePartitions, NodePartitionsSpec, NodePartitionsStatus, NoticedRestore,
+    WaitingMember,
 };
 pub use partition::{Partition, PartitionMode, PartitionSpec, PartitionStatus};
 pub use spider_pool_copy::{SpiderPoolCopy, SpiderPoolCopySpec};

@@ -40,6 +40,43 @@ pub struct NodePartitionsSpec {
     #[serde(default)]
     #[schemars(extend("maxProperties" = 4096))]
     pub members: BTreeMap<String, NodeMember>,
+    /// What the node reports about restores of etcd. Absent before the first report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<NodeAddressReport>,
+}
+
+/// What a node reports about restores of etcd (AddressState, `spec.restore`).
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAddressReport {
+    /// Last epoch of AddressState for which the node has written the entries of its running pods again. Empty before the
+    /// first restore.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub asserted_epoch: String,
+    /// A restore that the node noticed and that the AddressState did not show yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed: Option<NoticedRestore>,
+    /// Random text of a daemon that does not know which revision of etcd its predecessor saw. The leader repeats it in
+    /// `status.confirmedStart` unless a restore is under way. Until then, the node assigns no new addresses.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub start: String,
+}
+
+/// A restore of etcd that a node noticed.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NoticedRestore {
+    /// Epoch of the AddressState when the node noticed the restore. The leader ignores the report if the AddressState
+    /// has another epoch: the restore is known then.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub epoch: String,
+    /// The revisions of etcd that show the restore.
+    #[serde(default)]
+    #[schemars(length(max = 512))]
+    pub reason: String,
 }
 
 /// A desired partition membership of a pod's port.
@@ -105,6 +142,10 @@ pub struct NodePartitionsStatus {
     /// remove them unless its `removeRunningMembers` is set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub accepted: BTreeMap<String, String>,
+    /// The `spec.addresses.start` that the leader confirmed: etcd was not restored since the previous leader, or all
+    /// nodes have written their entries again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confirmed_start: String,
     /// Conditions: `PortsNotShared`, `PKeysAvailable`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

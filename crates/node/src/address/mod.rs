@@ -15,6 +15,7 @@ mod batch;
 mod batch_writer;
 mod block_cache;
 mod detection;
+mod gate;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -23,4 +24,5 @@ pub use allocator::{AllocatorHandle, IpWithGateway, create_allocator};
 pub use batch_writer::BatchWriter;
 pub use block_cache::AddressBlockCache;
 pub use detection::{DetectionFinding, DetectionMode, DetectionSettings, QUARANTINE_UID, detect};
+pub use gate::{AssignmentGate, GateInputs};
 pub use store::{ApiBlockStore, BlockStore, BlockStoreError};

@@ -1,6 +1,8 @@
 //! The desired content of this node's NodePartitions object: virtual functions and partition members. No I/O.
 
-use ferroband_api::ferroband::{FabricName, NodeMember, NodePartitions, NodePartitionsSpec};
+use ferroband_api::ferroband::{
+    FabricName, NodeAddressReport, NodeMember, NodePartitions, NodePartitionsSpec,
+};
 use ferroband_model::{Guid, PciAddress};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +13,8 @@ pub struct NodePartitionsState {
     /// By member name, the first generation of the NodePartitions object that contained the member. A member
     /// that is not written to the API server yet has no entry.
     first_generations: BTreeMap<String, i64>,
+    /// What the node reports about restores of etcd.
+    addresses: Option<NodeAddressReport>,
 }
 
 impl NodePartitionsState {
@@ -89,11 +93,19 @@ impl NodePartitionsState {
         self.members.len() != before
     }
 
+    /// Sets what the node reports about restores of etcd. Returns whether it changed.
+    pub fn report_addresses(&mut self, report: NodeAddressReport) -> bool {
+        let changed = self.addresses.as_ref() != Some(&report);
+        self.addresses = Some(report);
+        changed
+    }
+
     pub fn spec(&self) -> NodePartitionsSpec {
         NodePartitionsSpec {
             fabric: FabricName::Default,
             functions: self.functions.clone(),
             members: self.members.clone(),
+            addresses: self.addresses.clone(),
         }
     }
 

@@ -1,0 +1,101 @@
+//! The revisions of etcd that a daemon has seen, and how they show a restore from a backup. Does no I/O.
+//!
+//! A resourceVersion is a revision of etcd. Revisions only grow, by one with each write. A restore sets them back to the
+//! revision of the backup, or far ahead (`etcdutl snapshot restore --bump-revision`).
+
+use ferroband_api::ferroband::NoticedRestore;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Growth between two observations that means a restore. Administrators are advised to bump revisions by 10⁹.
+const RESTORE_JUMP: u64 = 100_000_000;
+/// More writes per second than etcd can store. A daemon that was off for a day may miss more than [`RESTORE_JUMP`]
+/// revisions without any restore.
+const MAX_WRITES_PER_SECOND: u64 = 20_000;
+/// How many epochs of the AddressState are remembered.
+const MAX_EPOCHS: usize = 16;
+
+/// What a daemon knows about the history of etcd. A node keeps it in a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RevisionHistory {
+    /// The highest revision seen since the last restore; zero if none was seen.
+    pub revision: u64,
+    /// When the API server was last known to be at least at `revision`, in seconds of Unix time.
+    pub seen_at: i64,
+    /// Epochs that the AddressState had, the current one last. A backup that is restored later may contain one of them.
+    pub epochs: Vec<String>,
+    /// A restore that was noticed and that the AddressState does not show yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed: Option<NoticedRestore>,
+}
+
+impl RevisionHistory {
+    /// Takes the current revision of etcd, and the AddressState's epoch at that revision. `at_least` is the revision that
+    /// was known when the request began: a response that was overtaken by another is no evidence.
+    ///
+    /// An epoch that was not known before means that the leader knows of the restore.
+    pub fn observe_current(&mut self, at_least: u64, revision: u64, epoch: &str, now: Timestamp) {
+        let is_new_epoch = !self.epochs.iter().any(|known| known == epoch);
+        let older = (revision < at_least).then(|| format!("revision {revision} after {at_least}"));
+        let evidence = older.or_else(|| self.jump(revision, now));
+        let restored = evidence.is_some() && self.revision > 0;
+        if let Some(reason) = evidence.filter(|_| restored && !is_new_epoch) {
+            self.noticed = Some(NoticedRestore { epoch: epoch.to_owned(), reason });
+        }
+        self.revision = if restored { revision } else { self.revision.max(revision) };
+        self.seen_at = now.as_second();
+        self.observe_epoch(epoch);
+    }
+
+    /// Takes the version of an object. Objects that did not change for a long time have old versions, so only a version
+    /// that is too high means a restore.
+    pub fn observe_version(&mut self, version: u64, now: Timestamp) {
+        if version <= self.revision {
+            return;
+        }
+        if let Some(reason) = self.jump(version, now).filter(|_| self.revision > 0) {
+            let epoch = self.epochs.last().cloned().unwrap_or_default();
+            self.noticed = Some(NoticedRestore { epoch, reason });
+        }
+        (self.revision, self.seen_at) = (version, now.as_second());
+    }
+
+    /// Takes an object that had version `known` and now has an older one, although no response was overtaken.
+    pub fn observe_older_version(&mut self, known: u64, found: u64) {
+        let epoch = self.epochs.last().cloned().unwrap_or_default();
+        let reason = format!("an object of version {known} came back as version {found}");
+        self.noticed = Some(NoticedRestore { epoch, reason });
+        self.revision = found;
+    }
+
+    /// Takes the epoch of the AddressState. A new one answers what was noticed before.
+    pub fn observe_epoch(&mut self, epoch: &str) {
+        if self.epochs.last().is_some_and(|current| current == epoch) {
+            return;
+        }
+        if self.noticed.as_ref().is_some_and(|noticed| noticed.epoch != epoch) {
+            self.noticed = None;
+        }
+        self.epochs.retain(|known| known != epoch);
+        self.epochs.push(epoch.to_owned());
+        let excess = self.epochs.len().saturating_sub(MAX_EPOCHS);
+        self.epochs.drain(..excess);
+    }
+
+    /// Whether the history is known up to a moment ago, so that a restore since then would be noticed.
+    pub fn is_recent(&self, now: Timestamp, limit: std::time::Duration) -> bool {
+        let age = now.as_second().saturating_sub(self.seen_at);
+        self.revision > 0 && u64::try_from(age).is_ok_and(|age| age <= limit.as_secs())
+    }
+
+    fn jump(&self, revision: u64, now: Timestamp) -> Option<String> {
+        let seconds = now.as_second().saturating_sub(self.seen_at);
+        let plausible = u64::try_from(seconds).unwrap_or_default().saturating_mul(MAX_WRITES_PER_SECOND);
+        let growth = revision.saturating_sub(self.revision);
+        let is_jump = growth > RESTORE_JUMP && growth > plausible;
+        is_jump.then(|| format!("revision {revision} only {seconds} s after {}", self.revision))
+    }
+}
+
+#[cfg(test)]
+mod tests;
