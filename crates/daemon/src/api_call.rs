@@ -1,26 +1,18 @@
-//! Calls to the API server: the client, the timeout, classification of failed calls, and partial writes of objects.
+//! Calls to the API server: the timeout, classification of failed calls, and partial writes of objects.
 
 use kube::{
-    Api, Client, Config, Resource,
+    Api, Resource,
     api::{Patch, PatchParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fmt::Debug, future::Future, io, time::Duration};
 use tokio::time::timeout;
-use tracing::info;
 
 /// A kind that is known at compile time.
 pub trait ApiKind: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static {}
 
 impl<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static> ApiKind for K {}
-
-/// Creates a client from the pod's service account or KUBECONFIG.
-pub async fn api_client() -> Result<Client, kube::Error> {
-    let config = Config::infer().await.map_err(kube::Error::InferConfig)?;
-    info!(server = %config.cluster_url, "using API server");
-    Client::try_from(config)
-}
 
 /// Time limit of one API call. The outcome of a call that exceeds it is unknown. The client's own timeout is
 /// several minutes, because it also applies to watches.

@@ -7,13 +7,17 @@
 //!       └── apply, apply_status, api_call::with_timeout ┴ EventPublisher, condition
 //!
 //!  retry: pauses with jitter, and each failure logged once; loop_metrics: counters of controllers and watches
-//!  revision_watch, revision_history: notice restores of etcd by its revisions
+//!  address_state_watch, revision_watch, revision_history: notice restores of etcd by its revisions
+//!  absent_kind: waits for a kind whose CRD is missing
 //!  addresses: conversion of AddressBlock and pool objects
 //!  request_panic: a panic of a request or of a controller's pass fails that one, any other panic ends the process
 //!  tenant_policy: what pods may request, and which namespaces are trusted
 //!  tasks::TaskSet: tasks that run as long as the daemon; shutdown_signal: SIGTERM and SIGINT
 //! ```
 
+mod absent_kind;
+mod address_state_watch;
+mod api_client;
 mod condition;
 mod controller;
 mod error_chain;
@@ -31,7 +35,9 @@ pub mod api_call;
 pub mod tasks;
 pub mod watch_cache;
 
-pub use api_call::{ApiKind, api_client, apply, apply_status, merge_patch};
+pub use address_state_watch::{AddressStateView, watch_address_state};
+pub use api_call::{ApiKind, apply, apply_status, merge_patch};
+pub use api_client::api_client;
 pub use condition::condition;
 pub use controller::{Controller, ControllerTiming, Trigger, run_controller, start_controller};
 pub use error_chain::error_chain;
@@ -39,7 +45,7 @@ pub use events::EventPublisher;
 pub use loop_metrics::render_loop_metrics;
 pub use reflector::{Reflectors, SharedCache, decoded, map_event, named, reflect, watch_forever};
 pub use request_panic::{RequestPanic, abort_on_panic, catch_panic, catch_panic_async};
-pub use retry::Retry;
+pub use retry::{Retry, lengthened};
 pub use revision_history::RevisionHistory;
 pub use revision_watch::RevisionWatch;
 pub use tasks::shutdown_signal;

@@ -4,7 +4,9 @@
 //! emits `Init` at the start of every attempt, so the pause would never grow during an outage.
 
 use crate::{
-    ApiKind, Retry, loop_metrics,
+    ApiKind, Retry,
+    absent_kind::wait_for_crd,
+    lengthened, loop_metrics,
     tasks::{TaskEnded, TaskSet},
     watch_cache::WatchCache,
 };
@@ -12,15 +14,22 @@ use futures::{StreamExt, pin_mut};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::DeserializeGuard,
-    runtime::watcher::{self, Event, watcher},
+    runtime::watcher::{self, Event, InitialListStrategy, watcher},
 };
 use std::{error::Error, sync::Arc, time::Duration};
-use tracing::{info, warn};
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
 
 /// Shortest and longest pause before a failed watch is restarted. Both are shorter than kube's (0.8 s and 30 s), because
 /// a node daemon without caches cannot start pods.
 const MIN_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Shortest duration of a watch. It is lengthened by up to a half; kube allows at most 294 s.
+const MIN_WATCH_TIME: Duration = Duration::from_secs(190);
+/// How long a streaming list may pause.
+const STREAMING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a kind whose CRD exists is expected to be served soon.
+const MAX_EARLY_ASSUMPTIONS: u32 = 5;
 
 /// Applies `map` to the object of a watch event.
 pub fn map_event<K, T>(event: Event<K>, map: impl Fn(K) -> T) -> Event<T> {
@@ -38,8 +47,18 @@ pub fn named(name: &str) -> watcher::Config {
     watcher::Config::default().fields(&format!("metadata.name={name}"))
 }
 
+/// Makes the API server answer a list from its cache: any version (`resourceVersion=0`) and no pages. A list with pages or
+/// without a version may read all objects from etcd (docs/decisions/0067).
+pub fn from_cache(config: watcher::Config) -> watcher::Config {
+    watcher::Config { page_size: None, ..config.any_semantic() }
+}
+
 /// Watches the objects of `api` and passes the events to `apply`. Never returns; retries while the API server
 /// is unavailable.
+///
+/// The objects come first, as a streaming list, or as a list if the API server has no streaming lists. The result may be
+/// older than a write that preceded it; the events that follow make up for that. A reader that must know that an object
+/// is absent reads it from the API server.
 pub async fn watch_forever<K: ApiKind>(
     what: &'static str,
     api: Api<K>,
@@ -47,28 +66,82 @@ pub async fn watch_forever<K: ApiKind>(
     mut apply: impl FnMut(Event<K>),
 ) {
     loop_metrics::count_restarts(what, 0);
-    let events = watcher(api, config);
-    pin_mut!(events);
+    // The API server ends a watch after this time. Daemons that started together must not restart their watches together.
+    let seconds = u32::try_from(lengthened(MIN_WATCH_TIME).as_secs()).unwrap_or(u32::MAX);
+    let mut config = from_cache(config).streaming_lists().timeout(seconds);
     let mut retry = Retry::new(MIN_BACKOFF, MAX_BACKOFF);
-    while let Some(event) = events.next().await {
-        match event {
-            // The watcher emits `Init` before the API server has responded. It does not end an outage.
-            Ok(Event::Init) => apply(Event::Init),
-            Ok(event) => {
-                if retry.succeeded() {
-                    info!(what, "watch of API objects restored");
+    let mut absences = 0;
+    loop {
+        let events = watcher(api.clone(), config.clone());
+        pin_mut!(events);
+        let mut is_listed = false;
+        loop {
+            let streams = config.initial_list_strategy == InitialListStrategy::StreamingList;
+            let next = async {
+                match streams && !is_listed {
+                    // A server that ignores the parameters of a streaming list never ends it.
+                    true => timeout(STREAMING_TIMEOUT, events.next()).await.ok(),
+                    false => Some(events.next().await),
                 }
-                apply(event);
-            }
-            Err(e) => {
-                if let Some(error) = retry.news(&e) {
-                    warn!(what, error, hint = hint(&e), "cannot watch API objects, retrying");
+            };
+            match next.await.flatten() {
+                // The watcher emits `Init` before the API server has responded. It does not end an outage.
+                Some(Ok(Event::Init)) => {
+                    is_listed = false;
+                    apply(Event::Init);
                 }
-                loop_metrics::count_restarts(what, 1);
-                // The watcher restarts when it is polled again.
-                retry.pause().await;
+                Some(Ok(event)) => {
+                    is_listed |= matches!(event, Event::InitDone);
+                    absences = 0;
+                    if retry.succeeded() {
+                        info!(what, "watch of API objects restored");
+                    }
+                    apply(event);
+                }
+                Some(Err(e)) if streams && !is_listed && !may_stream_later(&e) => break,
+                Some(Err(e)) => {
+                    if let Some(error) = retry.news(&e) {
+                        warn!(what, error, hint = hint(&e), "cannot watch API objects, retrying");
+                    }
+                    loop_metrics::count_restarts(what, 1);
+                    // The watcher restarts when it is polled again.
+                    if is_absent(&e) {
+                        absences += 1;
+                        let name = format!("{}.{}", K::plural(&()), K::group(&()));
+                        wait_for_crd(api.clone().into_client(), &name, absences < MAX_EARLY_ASSUMPTIONS)
+                            .await;
+                    } else {
+                        retry.pause().await;
+                    }
+                }
+                None => break,
             }
         }
+        debug!(what, "API server has no streaming lists");
+        config.initial_list_strategy = InitialListStrategy::ListWatch;
+    }
+}
+
+/// Whether the kind is not known to the API server.
+fn is_absent(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 404
+    )
+}
+
+/// Whether a failed streaming list says nothing about the API server's support for it: the server is unavailable, the
+/// kind is absent, or this daemon is not allowed to watch it.
+fn may_stream_later(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+            !matches!(status.code, 400 | 405 | 415 | 422)
+        }
+        watcher::Error::WatchError(status) => !matches!(status.code, 400 | 405 | 415 | 422),
+        watcher::Error::WatchStartFailed(kube::Error::SerdeError(_))
+        | watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => false,
+        _ => true,
     }
 }
 
@@ -95,7 +168,7 @@ pub type SharedCache<V> = Arc<WatchCache<V>>;
 ///
 /// With `Api<K>`, an object that cannot be decoded stops the updates of the cache until it is corrected. With
 /// `Api<DeserializeGuard<K>>` and [`decoded`] it is skipped.
-pub async fn reflect<K: ApiKind, V>(
+pub async fn reflect<K: ApiKind, V: PartialEq>(
     what: &'static str,
     api: Api<K>,
     config: watcher::Config,
@@ -139,7 +212,7 @@ pub struct Reflectors<'a, E> {
 impl<E: Error + From<TaskEnded> + Send + 'static> Reflectors<'_, E> {
     /// Fills the returned cache with what `reduce` returns for each object of `api`. Skips objects that cannot be
     /// decoded. If the CRD does not exist, the watch is retried; until then the cache is not synced.
-    pub fn start<K: ApiKind, V: Send + Sync + 'static>(
+    pub fn start<K: ApiKind, V: PartialEq + Send + Sync + 'static>(
         &mut self,
         what: &'static str,
         api: Api<DeserializeGuard<K>>,
@@ -152,7 +225,7 @@ impl<E: Error + From<TaskEnded> + Send + 'static> Reflectors<'_, E> {
     }
 
     /// Like [`Self::start`], for all objects of the kind in the cluster.
-    pub fn all<K: ApiKind, V: Send + Sync + 'static>(
+    pub fn all<K: ApiKind, V: PartialEq + Send + Sync + 'static>(
         &mut self,
         what: &'static str,
         reduce: fn(K) -> Option<V>,
@@ -168,7 +241,7 @@ mod tests {
     use ferroband_testbed::fake_api::FakeApi;
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
-    use tokio::time::{sleep, timeout};
+    use tokio::time::sleep;
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_survives_an_outage_and_an_object_that_cannot_be_decoded() {
@@ -195,6 +268,38 @@ mod tests {
         let names: Vec<_> = cache.list().into_iter().map(|((_, name), _)| name).collect();
         assert_eq!(names, ["good"]);
         assert_eq!(cache.get("n", "good").unwrap().metadata.managed_fields, None);
+        tasks.stop_all().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_streamed_or_come_from_the_cache_of_the_api_server() {
+        let api = FakeApi::default();
+        api.insert_object("/api/v1/configmaps", json!({"metadata": {"resourceVersion": "1"}, "items": []}));
+        let mut tasks = TaskSet::<TaskEnded>::default();
+        let client = api.client();
+        let cache = Reflectors { client: &client, tasks: &mut tasks }.all("maps", Some::<ConfigMap>);
+        timeout(Duration::from_secs(15), cache.wait_synced()).await.unwrap();
+        let queries = api.list_queries();
+        assert!(
+            queries[0].contains("watch=true") && queries[0].contains("sendInitialEvents=true"),
+            "{queries:?}"
+        );
+        assert!(queries[1].contains("resourceVersion=0") && !queries[1].contains("limit="), "{queries:?}");
+        tasks.stop_all().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_absent_kind_is_asked_for_again_after_ten_minutes() {
+        let api = FakeApi::default();
+        let mut tasks = TaskSet::<TaskEnded>::default();
+        let client = api.client();
+        let cache = Reflectors { client: &client, tasks: &mut tasks }.all("maps", Some::<ConfigMap>);
+        let asked = || api.list_calls().iter().filter(|call| *call == "GET /api/v1/configmaps").count();
+        sleep(Duration::from_secs(590)).await;
+        assert_eq!(asked(), 1);
+        sleep(Duration::from_secs(320)).await;
+        assert_eq!(asked(), 2);
+        assert!(!cache.is_synced());
         tasks.stop_all().await;
     }
 }

@@ -2,8 +2,19 @@
 
 use crate::error_chain;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use std::{error::Error, time::Duration};
+use std::{
+    error::Error,
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 use tokio::time;
+
+/// Returns `pause` and a random share of it, up to a half, so that the daemons of all nodes do not act at the same time.
+pub fn lengthened(pause: Duration) -> Duration {
+    // A new RandomState has random keys, so that its hash of anything is a random number.
+    let random = RandomState::new().hash_one(()) % 1024;
+    pause + pause.mul_f64(random as f64 / 2048.0)
+}
 
 /// Retries of one activity. The pause doubles with each failure and is lengthened by a random share of itself, so that
 /// the daemons of all nodes do not call a recovering API server at the same time.
@@ -74,6 +85,14 @@ mod tests {
             assert!((least..=least * 2 + Duration::from_millis(1)).contains(pause), "{one:?}");
         }
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn pauses_of_daemons_are_lengthened_by_different_shares() {
+        let pause = Duration::from_secs(600);
+        let pauses: Vec<_> = (0..100).map(|_| lengthened(pause)).collect();
+        assert!(pauses.iter().all(|longer| (pause..=pause * 3 / 2).contains(longer)), "{pauses:?}");
+        assert!(pauses.iter().any(|longer| *longer != pauses[0]));
     }
 
     #[test]

@@ -28,25 +28,48 @@ impl<V> Default for WatchCache<V> {
     }
 }
 
-impl<V> WatchCache<V> {
-    /// Applies a watch event. An object whose value is `None` is removed from the cache.
+impl<V: PartialEq> WatchCache<V> {
+    /// Applies a watch event. An object whose value is `None` is removed from the cache. An event that changes no value,
+    /// such as a heartbeat of a Node, is no change.
     pub fn apply(&self, event: Event<(ObjectKey, Option<V>)>) {
-        let put = |objects: &mut ObjectMap<V>, name, value: Option<V>| match value {
-            Some(value) => objects.insert(name, Arc::new(value)),
-            None => objects.remove(&name),
-        };
         let mut state = self.state.write();
-        match event {
-            Event::Init => return state.1.clear(),
-            Event::InitApply((name, value)) => return drop(put(&mut state.1, name, value)),
-            Event::InitDone => state.0 = mem::take(&mut state.1),
-            Event::Apply((name, value)) => drop(put(&mut state.0, name, value)),
-            Event::Delete((name, _)) => drop(state.0.remove(&name)),
-        }
+        let changed = match event {
+            Event::Init => {
+                state.1.clear();
+                return;
+            }
+            Event::InitApply((name, value)) => {
+                put(&mut state.1, name, value);
+                return;
+            }
+            Event::InitDone => {
+                let listed = mem::take(&mut state.1);
+                let before = mem::replace(&mut state.0, listed);
+                !self.is_synced() || state.0 != before
+            }
+            Event::Apply((name, value)) => put(&mut state.0, name, value),
+            Event::Delete((name, _)) => state.0.remove(&name).is_some(),
+        };
         drop(state);
-        self.changes.send_modify(|count| *count += 1);
+        if changed {
+            self.changes.send_modify(|count| *count += 1);
+        }
     }
+}
 
+/// Stores or removes a value. Returns whether that changed anything.
+fn put<V: PartialEq>(objects: &mut ObjectMap<V>, name: ObjectKey, value: Option<V>) -> bool {
+    match value {
+        Some(value) if objects.get(&name).is_some_and(|known| **known == value) => false,
+        Some(value) => {
+            objects.insert(name, Arc::new(value));
+            true
+        }
+        None => objects.remove(&name).is_some(),
+    }
+}
+
+impl<V> WatchCache<V> {
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
         self.state.read().0.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
@@ -134,6 +157,30 @@ mod tests {
 
         cache.apply(Event::Apply((key("b"), None)));
         assert!(cache.get("default", "b").is_none(), "an object without a value is absent");
+    }
+
+    #[test]
+    fn only_real_changes_are_counted() {
+        let cache = WatchCache::default();
+        let counted = || *cache.changes().borrow();
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply((key("a"), Some(1))));
+        cache.apply(Event::InitDone);
+        assert_eq!(counted(), 1);
+        cache.apply(Event::Apply((key("a"), Some(1))));
+        cache.apply(Event::Apply((key("b"), None)));
+        cache.apply(Event::Delete((key("b"), None)));
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply((key("a"), Some(1))));
+        cache.apply(Event::InitDone);
+        assert_eq!(counted(), 1, "the same values again");
+        cache.apply(Event::Apply((key("a"), Some(2))));
+        cache.apply(Event::Delete((key("a"), None)));
+        assert_eq!(counted(), 3);
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply((key("c"), Some(1))));
+        cache.apply(Event::InitDone);
+        assert_eq!(counted(), 4);
     }
 
     #[tokio::test]

@@ -1,6 +1,10 @@
 //! A fake API server for tests. It stores objects and records every request.
 
+use bytes::Bytes;
+use futures::channel::mpsc;
 use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use std::{
@@ -23,7 +27,11 @@ struct FakeApiState {
     unavailable: bool,
     /// Paths whose requests fail with a status.
     rejected: BTreeMap<String, StatusCode>,
+    /// Watches that have not ended, by path. They deliver nothing.
+    watches: Vec<(String, mpsc::UnboundedSender<WatchChunk>)>,
 }
+
+type WatchChunk = Result<Frame<Bytes>, Infallible>;
 
 /// A request as the fake API server received it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +40,7 @@ pub struct FakeApiCall {
     pub verb: String,
     /// URL path without the query string.
     pub path: String,
+    pub query: String,
     pub body: Value,
 }
 
@@ -45,8 +54,13 @@ impl FakeApi {
                 let (head, body) = request.into_parts();
                 let bytes = body.collect_bytes().await.unwrap_or_default();
                 let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-                let (status, answer) = api.respond(&head.method, head.uri.path(), body);
-                let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+                let query = head.uri.query().unwrap_or_default();
+                let (status, answer) = api.respond(&head.method, head.uri.path(), query, body);
+                let body = match status.is_success() && query.contains("watch=true") {
+                    true => api.start_watch(head.uri.path()),
+                    false => Full::new(Bytes::from(answer.to_string())).boxed_unsync(),
+                };
+                let mut response = Response::new(body);
                 *response.status_mut() = status;
                 Ok::<_, Infallible>(response)
             }
@@ -54,9 +68,22 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
-    /// Stores an object at `path` as if another client had created it.
+    /// Stores an object at `path` as if another client had created it. Ends the watches of `path`.
     pub fn insert_object(&self, path: &str, object: Value) {
-        self.lock().objects.insert(path.to_owned(), object);
+        let mut state = self.lock();
+        state.objects.insert(path.to_owned(), object);
+        state.watches.retain(|(watched, _)| watched != path);
+    }
+
+    /// Removes the object at `path` as if another client had deleted it.
+    pub fn remove_object(&self, path: &str) {
+        self.lock().objects.remove(path);
+    }
+
+    fn start_watch(&self, path: &str) -> UnsyncBoxBody<Bytes, Infallible> {
+        let (sender, chunks) = mpsc::unbounded();
+        self.lock().watches.push((path.to_owned(), sender));
+        StreamBody::new(chunks).boxed_unsync()
     }
 
     /// Fails all requests for `path` with `status`.
@@ -68,15 +95,22 @@ impl FakeApi {
         self.lock().objects.get(path).cloned()
     }
 
-    /// Makes the server answer all requests with 503, or stops doing so.
+    /// Makes the server answer all requests with 503, or stops doing so. Ends all watches.
     pub fn set_unavailable(&self, unavailable: bool) {
-        self.lock().unavailable = unavailable;
+        let mut state = self.lock();
+        state.unavailable = unavailable;
+        state.watches.clear();
     }
 
     /// Lists the requests that were received so far, each as `VERB path`.
     pub fn list_calls(&self) -> Vec<String> {
         let state = self.lock();
         state.calls.iter().map(|call| format!("{} {}", call.verb, call.path)).collect()
+    }
+
+    /// Lists the query strings of the requests that were received so far.
+    pub fn list_queries(&self) -> Vec<String> {
+        self.lock().calls.iter().map(|call| call.query.clone()).collect()
     }
 
     /// Returns the body of the last request with this verb and path.
@@ -90,9 +124,15 @@ impl FakeApi {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn respond(&self, verb: &Method, path: &str, body: Value) -> (StatusCode, Value) {
+    fn respond(&self, verb: &Method, path: &str, query: &str, body: Value) -> (StatusCode, Value) {
         let mut state = self.lock();
-        state.calls.push(FakeApiCall { verb: verb.to_string(), path: path.to_owned(), body: body.clone() });
+        let call = FakeApiCall {
+            verb: verb.to_string(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            body: body.clone(),
+        };
+        state.calls.push(call);
         let failure = |code: StatusCode, reason: &str| {
             let status = json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
@@ -111,6 +151,10 @@ impl FakeApi {
         };
         if state.unavailable {
             return failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable");
+        }
+        // Like an API server without the feature WatchList.
+        if query.contains("sendInitialEvents=true") && state.objects.contains_key(path) {
+            return failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
         }
         match *verb {
             Method::POST => {
