@@ -17,6 +17,9 @@ pub enum Error {
         object: String,
         source: Box<kube::Error>,
     },
+    /// Several calls failed, for objects that do not depend on each other.
+    #[error("{count} of the writes failed, the first: {first}")]
+    Several { count: usize, first: String, source: Box<Self> },
     #[error("cannot generate the webhook's certificate")]
     Certificate { source: rcgen::Error },
     #[error("cannot serve the webhook on port {port}")]
@@ -34,6 +37,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Combines the errors of independent calls. Succeeds if there is none.
+    pub fn from_all(errors: impl IntoIterator<Item = Self>) -> Result<(), Self> {
+        let mut errors = errors.into_iter();
+        match (errors.next(), errors.count()) {
+            (None, _) => Ok(()),
+            (Some(only), 0) => Err(only),
+            (Some(first), more) => {
+                Err(Self::Several { count: more + 1, first: first.to_string(), source: Box::new(first) })
+            }
+        }
+    }
+
     /// Returns a function for `map_err` that wraps the error of an API call. `action` is the verb of the
     /// call, and `object` the kind and name of its object.
     pub fn api(action: &'static str, object: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {

@@ -8,7 +8,7 @@
 mod lease_object;
 
 use crate::ClusterSettings;
-use ferroband_daemon::{Retry, api_call::with_timeout, error_chain};
+use ferroband_daemon::{Retry, api_call::with_timeout, error_chain, lengthened};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1;
 use kube::{Api, Client, api::PostParams};
@@ -37,21 +37,22 @@ impl LeaderLease {
         }
     }
 
-    /// Waits until this replica holds the lease. Errors are logged and retried.
-    pub async fn acquire(&self) {
+    /// Waits until this replica holds the lease. Errors are logged and retried. Returns whether the lease was new, or was
+    /// renewed shortly before. Then no etcd was restored since the previous leader: a backup has an old lease.
+    pub async fn acquire(&self) -> bool {
         let mut observer = LeaseObserver::default();
         let mut retry = Retry::new(self.retry_interval(), self.retry_interval());
         loop {
             match self.try_acquire(&mut observer).await {
-                Ok(true) => return,
-                Ok(false) => drop(retry.succeeded()),
+                Ok(Some(continues)) => return continues,
+                Ok(None) => drop(retry.succeeded()),
                 Err(e) => {
                     if let Some(error) = retry.news(&e) {
                         warn!(error, "cannot acquire the lease; retrying");
                     }
                 }
             }
-            sleep(self.retry_interval()).await;
+            sleep(lengthened(self.retry_interval())).await;
         }
     }
 
@@ -94,23 +95,27 @@ impl LeaderLease {
         }
     }
 
-    async fn try_acquire(&self, observer: &mut LeaseObserver) -> kube::Result<bool> {
+    /// Returns `None` if another replica holds the lease.
+    async fn try_acquire(&self, observer: &mut LeaseObserver) -> kube::Result<Option<bool>> {
         let now = Timestamp::now();
-        match with_timeout(self.api.get_opt(LEASE_NAME)).await? {
+        let (acquired, continues) = match with_timeout(self.api.get_opt(LEASE_NAME)).await? {
             None => {
                 let new = lease_object::new_lease(LEASE_NAME, &self.identity, self.lease_duration, now);
-                succeeded_unless_conflict(with_timeout(self.api.create(&PostParams::default(), &new)).await)
+                let created = with_timeout(self.api.create(&PostParams::default(), &new)).await;
+                (succeeded_unless_conflict(created)?, true)
             }
             Some(lease) if observer.observe_availability(&lease, &self.identity, Instant::now()) => {
+                let continues = lease_object::was_renewed_recently(&lease, now, self.lease_duration * 4);
                 let acquired = lease_object::acquire(lease, &self.identity, self.lease_duration, now);
                 // The object has the resourceVersion that was read. If two replicas try to replace it, only one
                 // succeeds.
-                succeeded_unless_conflict(
-                    with_timeout(self.api.replace(LEASE_NAME, &PostParams::default(), &acquired)).await,
-                )
+                let replaced =
+                    with_timeout(self.api.replace(LEASE_NAME, &PostParams::default(), &acquired)).await;
+                (succeeded_unless_conflict(replaced)?, continues)
             }
-            Some(_) => Ok(false),
-        }
+            Some(_) => (false, false),
+        };
+        Ok(acquired.then_some(continues))
     }
 
     async fn renew(&self) -> kube::Result<bool> {

@@ -1,8 +1,8 @@
 //! Starts the parts of the cluster daemon: leader election, webhook and controllers.
 
 use crate::{
-    ClusterSettings, ControllerContext, Error, controllers, lease::LeaderLease, networks::NetworkCaches,
-    webhook,
+    ClusterSettings, ControllerContext, Error, controllers, etcd_restore::EtcdHistory, lease::LeaderLease,
+    networks::NetworkCaches, webhook,
 };
 use ferroband_daemon::{
     api_client, shutdown_signal,
@@ -22,10 +22,10 @@ pub async fn run(settings: ClusterSettings) -> Result<(), Error> {
     let webhook_objects =
         webhook::WebhookObjects::start(&context.client, &context.settings.namespace, &mut tasks);
     webhook::start(&context, &network_caches, &webhook_objects, &mut tasks)?;
-    tasks.start(
-        "leader election",
-        lead_while_held(lease.clone(), context, (network_caches, webhook_objects), tasks.stop.clone()),
-    );
+    // Every replica follows the revisions of etcd, so that the next leader knows them, too.
+    let etcd_history = EtcdHistory::start(&context, &mut tasks);
+    let shared = (network_caches, webhook_objects, etcd_history);
+    tasks.start("leader election", lead_while_held(lease.clone(), context, shared, tasks.stop.clone()));
     let ended = tasks.run_until(shutdown).await;
     info!("stopping");
     tasks.stop_all().await;
@@ -38,13 +38,14 @@ pub async fn run(settings: ClusterSettings) -> Result<(), Error> {
 async fn lead_while_held(
     lease: LeaderLease,
     context: ControllerContext,
-    (network_caches, webhook_objects): (NetworkCaches, webhook::WebhookObjects),
+    (network_caches, webhook_objects, etcd_history): (NetworkCaches, webhook::WebhookObjects, EtcdHistory),
     stop: tokio_util::sync::CancellationToken,
 ) -> Result<(), Error> {
-    while stop.run_until_cancelled(lease.acquire()).await.is_some() {
+    while let Some(continues) = stop.run_until_cancelled(lease.acquire()).await {
         info!("acquired the lease; starting the controllers");
         let mut tasks = TaskSet::default();
-        controllers::start(&context, &network_caches, &webhook_objects, &mut tasks);
+        let etcd_history = (&etcd_history, continues);
+        controllers::start(&context, &network_caches, &webhook_objects, etcd_history, &mut tasks);
         let lost = async {
             tokio::select! {
                 () = lease.renew_until_lost() => {}

@@ -115,6 +115,11 @@ impl<V> WatchCache<V> {
         self.state.read().0.values().cloned().collect()
     }
 
+    /// Counts a change that the objects do not show. Readers look again.
+    pub fn notify(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     /// Returns a receiver of the change counter, which is zero until all objects have been listed once.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

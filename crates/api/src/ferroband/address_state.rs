@@ -81,6 +81,11 @@ pub struct AddressStateStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub blocked_ranges: Vec<BlockedAddressRange>,
+    /// Some of the nodes that have not written their entries again after a restore of etcd. No node assigns an address
+    /// before they do, are deleted, or have the taint `node.kubernetes.io/out-of-service`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub waiting_nodes: Vec<String>,
     /// Conditions: `RecordsImported`, `RecordsReadable`, `NoConflictingRecords`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

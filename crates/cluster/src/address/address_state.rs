@@ -117,7 +117,7 @@ fn next_status(before: &AddressStateStatus, report: ImportReport) -> AddressStat
     for (kind, (status, reason, message)) in CONDITIONS.into_iter().zip([imported, readable, agreeing]) {
         conditions.push(condition(&before.conditions, kind, Some(status), reason, message));
     }
-    AddressStateStatus { imports, blocked_ranges: limit_ranges(report.blocked), conditions }
+    AddressStateStatus { imports, blocked_ranges: limit_ranges(report.blocked), conditions, ..before.clone() }
 }
 
 /// Names some of the causes, in a stable order, so that a condition does not change with every pass.

@@ -19,7 +19,7 @@ use ferroband_daemon::{
 use kube::{Api, runtime::watcher};
 
 /// An AddressBlock as last received from the API server. Writes to it are conditional on `version`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CachedBlock {
     pub block: IpBlock,
     pub version: ResourceVersion,

@@ -45,7 +45,7 @@ impl<V> Default for ForeignKind<V> {
     }
 }
 
-impl<V> ForeignKind<V> {
+impl<V: PartialEq> ForeignKind<V> {
     /// Returns why the objects cannot be listed, if so.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
@@ -67,10 +67,20 @@ impl<V> ForeignKind<V> {
                 (key, reduce(object))
             }));
             if listed {
-                *self.problem.lock() = None;
+                self.set_problem(None);
             }
         })
         .await;
+    }
+
+    /// Sets the problem. A new one counts as a change of the cache, whose objects may be the same. Returns whether it is new.
+    fn set_problem(&self, problem: Option<String>) -> bool {
+        let is_new = *self.problem.lock() != problem;
+        *self.problem.lock() = problem;
+        if is_new && self.cache.is_synced() {
+            self.cache.notify();
+        }
+        is_new
     }
 
     /// Waits until the kind exists and can be listed.
@@ -81,13 +91,13 @@ impl<V> ForeignKind<V> {
             match classify(&error) {
                 ApiFailure::Unavailable => retry.pause().await,
                 ApiFailure::NotFound => {
-                    *self.problem.lock() = None;
+                    self.set_problem(None);
                     self.cache.apply(Event::InitDone);
                     sleep(ABSENT_INTERVAL).await;
                 }
                 ApiFailure::Conflict | ApiFailure::Rejected => {
                     let problem = format!("{what} cannot be listed: {}", error_chain(&error));
-                    if self.problem.lock().replace(problem.clone()).as_ref() != Some(&problem) {
+                    if self.set_problem(Some(problem.clone())) {
                         warn!(problem, "no address is assigned until the records are imported");
                     }
                     self.cache.apply(Event::InitDone);
@@ -96,7 +106,7 @@ impl<V> ForeignKind<V> {
             }
         }
         if self.cache.is_synced() {
-            *self.problem.lock() = Some(format!("{what} are not listed yet"));
+            self.set_problem(Some(format!("{what} are not listed yet")));
         }
     }
 }

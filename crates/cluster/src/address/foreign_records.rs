@@ -16,7 +16,7 @@ use std::net::IpAddr;
 const WHEREABOUTS_MANAGER: &str = "whereabouts";
 
 /// An IPPool that Ferroband did not write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ForeignIpPool {
     pub namespace: String,
     pub name: String,

@@ -7,16 +7,13 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    node_facts::NodeFencing,
+    node_liveness::NodeLiveness,
     object_writes::{get_object, unless_outdated},
 };
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{Controller, ControllerTiming, addresses::block_to_object, api_call::with_timeout};
 use futures::{StreamExt, stream};
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{Node, Pod},
-};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
@@ -24,7 +21,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -47,34 +44,28 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 pub struct AddressGc {
     context: ControllerContext,
     caches: AddressCaches,
+    liveness: NodeLiveness,
     /// For each empty AddressBlock, by name: its resourceVersion, and when this version was first observed to
     /// be empty.
     empty_since: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
 impl AddressGc {
-    pub fn new(context: &ControllerContext, caches: AddressCaches) -> Self {
-        Self { context: context.clone(), caches, empty_since: Mutex::default() }
+    pub fn new(context: &ControllerContext, caches: AddressCaches, liveness: NodeLiveness) -> Self {
+        Self { context: context.clone(), caches, liveness, empty_since: Mutex::default() }
     }
 
-    /// Reads from the API server every node and StatefulSet that is lost according to the caches. The caches
+    /// Finds lost nodes, and reads from the API server every StatefulSet that is lost according to the cache. The cache
     /// may be outdated, and an address must not be reclaimed while its pod is running.
     async fn confirm_with_api_server(&self, blocks: &[Arc<CachedBlock>]) -> Result<ConfirmedState, Error> {
         let mut confirmed = ConfirmedState::default();
         let entries = || blocks.iter().flat_map(|cached| cached.block.entries.values());
         let holders = blocks.iter().filter_map(|cached| cached.block.node.as_deref());
-        for name in entries().map(|entry| entry.node.as_str()).chain(holders) {
-            // An entry without a node withholds the address of a foreign record. The import removes it.
-            if name.is_empty()
-                || confirmed.nodes.contains_key(name)
-                || self.caches.nodes.get("", name).is_some_and(|node| node.fencing == NodeFencing::NotFenced)
-            {
-                continue;
-            }
-            let api: Api<Node> = Api::all(self.context.client.clone());
-            let found = get_object(&api, name).await?.map(|node| NodeFencing::from_node(&node));
-            confirmed.nodes.insert(name.to_owned(), found);
-        }
+        let names: BTreeSet<&str> = entries().map(|entry| entry.node.as_str()).chain(holders).collect();
+        // An entry without a node withholds the address of a foreign record. The import removes it.
+        let names = names.into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let lost = self.liveness.find_lost(names).await;
+        (confirmed.lost_nodes, confirmed.recheck) = (lost.nodes, lost.recheck);
         for entry in entries().filter(|entry| entry.sticky) {
             let (namespace, pod) = entry.pod.split_once('/').unwrap_or(("", &entry.pod));
             let Some((set, ordinal)) = super::statefulset::split_pod_name(pod) else { continue };
@@ -197,7 +188,7 @@ impl Controller for AddressGc {
         }
         // Pods are not watched here, so check again whether these still exist.
         let recheck = any_empty || !confirmed.remaining_pods.is_empty();
-        Ok(recheck.then_some(RECHECK_INTERVAL))
+        Ok(recheck.then_some(RECHECK_INTERVAL).into_iter().chain(confirmed.recheck).min())
     }
 }
 
@@ -245,7 +236,8 @@ mod tests {
         use kube::runtime::watcher::Event;
         let (api, caches) = (FakeApi::default(), AddressCaches::for_test());
         let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
-        let gc = AddressGc::new(&context, caches.clone());
+        let liveness = NodeLiveness::new(api.client(), caches.nodes.clone());
+        let gc = AddressGc::new(&context, caches.clone(), liveness);
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
         let name = id.object_name();
         let path = format!("/apis/ferroband.io/v1alpha1/addressblocks/{name}");

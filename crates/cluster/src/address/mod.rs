@@ -13,8 +13,8 @@
 //! controllers when they start, except for the first import.
 //!
 //! No address is reclaimed by a timeout alone. An unreachable node may still run its pods, so its addresses are kept
-//! until it is *fenced*: its Node object is deleted, or it has the taint `node.kubernetes.io/out-of-service`, with
-//! which an administrator confirms that it is off. In all other cases the node itself reports that a sandbox is gone.
+//! until it is *lost* (`node_liveness`): its Node object has been deleted for ten minutes, or it has the taint
+//! `node.kubernetes.io/out-of-service`, with which an administrator confirms that it is off. In all other cases the node itself reports that a sandbox is gone.
 
 mod address_index;
 mod address_state;
@@ -41,19 +41,19 @@ mod write_pacer;
 
 pub use full_projection::FullProjection;
 
-use crate::{ControllerContext, Error, node_facts::NodeFacts};
+use crate::{ControllerContext, Error, node_liveness::NodeLiveness};
 use caches::AddressCaches;
-use ferroband_daemon::{SharedCache, Trigger, start_controller, tasks::TaskSet};
+use ferroband_daemon::{Trigger, start_controller, tasks::TaskSet};
 use std::sync::Arc;
 
 /// Starts the watches and all address controllers. They run until `tasks` ends.
-pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
-    let caches = AddressCaches::watch(context, nodes, tasks);
+pub fn start(context: &ControllerContext, liveness: &NodeLiveness, tasks: &mut TaskSet<Error>) {
+    let caches = AddressCaches::watch(context, &liveness.nodes, tasks);
     let trigger = Trigger::default()
         .on_change(&caches.blocks)
         .on_change(&caches.nodes)
         .on_change(&caches.stateful_sets);
-    start_controller(tasks, gc::AddressGc::new(context, caches.clone()), trigger);
+    start_controller(tasks, gc::AddressGc::new(context, caches.clone(), liveness.clone()), trigger);
     let trigger = Trigger::default().on_change(&caches.blocks).on_change(&caches.indexes);
     start_controller(tasks, address_index::AddressIndexController::new(context, caches.clone()), trigger);
     let trigger = Trigger::default().on_change(&caches.ip_pools.cache).on_change(&caches.pool_copies);

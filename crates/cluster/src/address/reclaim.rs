@@ -1,15 +1,18 @@
 //! Decides which addresses of an AddressBlock are leaked. Does no I/O.
 
 use super::statefulset::{StatefulSetOrdinals, split_pod_name};
-use crate::node_facts::NodeFencing;
+use crate::node_liveness::NodeLoss;
 use ferroband_address::{AddressAllocation, IpBlock};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// Nodes and StatefulSets that are lost according to the caches, each with its state in the API server.
-/// `None` means that the object does not exist.
+/// Lost nodes, and the StatefulSets that are lost according to the cache, each with its state in the API server. `None`
+/// means that the object does not exist.
 #[derive(Default)]
 pub struct ConfirmedState {
-    pub nodes: BTreeMap<String, Option<NodeFencing>>,
+    pub lost_nodes: BTreeMap<String, NodeLoss>,
+    /// When another node may count as lost.
+    pub recheck: Option<Duration>,
     pub stateful_sets: BTreeMap<(String, String), Option<StatefulSetOrdinals>>,
     /// Pods that exist although their StatefulSet does not have them, as `<namespace>/<name>`: the set was deleted
     /// without its pods, or a pod is still terminating.
@@ -17,12 +20,6 @@ pub struct ConfirmedState {
 }
 
 impl ConfirmedState {
-    /// Whether a node is fenced; `None` if it does not exist. Only nodes that are lost according to the cache were read
-    /// from the API server. All other nodes are not fenced.
-    fn node(&self, name: &str) -> Option<NodeFencing> {
-        self.nodes.get(name).copied().unwrap_or(Some(NodeFencing::NotFenced))
-    }
-
     /// Whether a StatefulSet has a pod with this ordinal, or a pod of that name still exists.
     pub fn expects_pod(&self, namespace: &str, set: &str, ordinal: i64) -> bool {
         let known = self.stateful_sets.get(&(namespace.to_owned(), set.to_owned()));
@@ -69,10 +66,11 @@ impl ReclaimReason {
 pub fn reclaim_block(block: &IpBlock, evidence: &ConfirmedState) -> ReclaimOutcome {
     let mut updated = block.clone();
     let mut released = Vec::new();
-    let loss_of = |node: &str| match evidence.node(node) {
-        None => Some(ReclaimReason::NodeDeleted),
-        Some(NodeFencing::OutOfService) => Some(ReclaimReason::NodeOutOfService),
-        Some(NodeFencing::NotFenced) => None,
+    let loss_of = |node: &str| {
+        evidence.lost_nodes.get(node).map(|loss| match loss {
+            NodeLoss::Deleted => ReclaimReason::NodeDeleted,
+            NodeLoss::OutOfService => ReclaimReason::NodeOutOfService,
+        })
     };
     for (offset, entry) in &block.entries {
         let is_expected = || {
@@ -110,9 +108,10 @@ mod tests {
         let ordinals = StatefulSetOrdinals::from_set(&serde_json::from_value(set).unwrap());
         let set = |namespace: &str, ordinals| ((namespace.to_owned(), "db".to_owned()), ordinals);
         ConfirmedState {
-            nodes: [("off".to_owned(), Some(NodeFencing::OutOfService)), ("gone".to_owned(), None)].into(),
+            lost_nodes: [("off".to_owned(), NodeLoss::OutOfService), ("gone".to_owned(), NodeLoss::Deleted)]
+                .into(),
             stateful_sets: [set("ns", Some(ordinals)), set("other", None)].into(),
-            remaining_pods: BTreeSet::new(),
+            ..ConfirmedState::default()
         }
     }
 

@@ -55,6 +55,15 @@ impl LeaseObserver {
     }
 }
 
+/// Whether the lease was renewed at most `limit` before `now`, by the clocks of its last holder and of this replica.
+pub fn was_renewed_recently(lease: &Lease, now: Timestamp, limit: Duration) -> bool {
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+    renewed.is_some_and(|renewed| {
+        let age = now.as_second().saturating_sub(renewed.0.as_second());
+        u64::try_from(age).is_ok_and(|age| age <= limit.as_secs())
+    })
+}
+
 /// Builds a new Lease object that `me` holds.
 pub fn new_lease(name: &str, me: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
@@ -94,6 +103,15 @@ mod tests {
     use super::*;
 
     const DURATION: Duration = Duration::from_secs(15);
+
+    #[test]
+    fn a_lease_of_a_backup_was_not_renewed_recently() {
+        let at = |second: i64| Timestamp::from_second(1_000_000 + second).unwrap();
+        let lease = release(new_lease("l", "a", DURATION, at(0)));
+        let recent = |second| was_renewed_recently(&lease, at(second), Duration::from_secs(60));
+        assert_eq!([0, 60, 61, -1].map(recent), [true, true, false, false]);
+        assert!(!was_renewed_recently(&Lease::default(), at(0), DURATION));
+    }
 
     #[test]
     fn a_lease_expires_when_it_was_not_renewed_for_its_duration() {

@@ -1,6 +1,8 @@
 //! API objects that the partition controller watches and caches.
 
-use crate::{ControllerContext, Error, node_facts::NodeFacts};
+use super::guid_claims::GuidBlockNodes;
+use crate::node_facts::NodeFacts;
+use crate::{ControllerContext, Error, node_liveness::NodeLiveness};
 use ferroband_api::ferroband::{NodePartitions, Partition, SubnetManagerHost};
 use ferroband_daemon::{Reflectors, SharedCache, named, tasks::TaskSet};
 use ferroband_partition::PartitionSettings;
@@ -14,8 +16,11 @@ pub const UFM_SECRET: &str = "ib-kubernetes-ufm-secret";
 #[derive(Clone)]
 pub struct PartitionCaches {
     pub nodes: SharedCache<NodeFacts>,
+    pub liveness: NodeLiveness,
     pub node_partitions: SharedCache<NodePartitions>,
     pub partitions: SharedCache<Partition>,
+    /// Which nodes have claims in which GuidBlock.
+    pub guid_blocks: SharedCache<GuidBlockNodes>,
     pub hosts: SharedCache<SubnetManagerHost>,
     pub secrets: SharedCache<BTreeMap<String, String>>,
     pub config_maps: SharedCache<BTreeMap<String, String>>,
@@ -23,11 +28,7 @@ pub struct PartitionCaches {
 
 impl PartitionCaches {
     /// Starts one watch for each cache except `nodes`. The watches run until `tasks` ends.
-    pub fn start(
-        context: &ControllerContext,
-        nodes: &SharedCache<NodeFacts>,
-        tasks: &mut TaskSet<Error>,
-    ) -> Self {
+    pub fn start(context: &ControllerContext, liveness: &NodeLiveness, tasks: &mut TaskSet<Error>) -> Self {
         let mut watch = Reflectors { client: &context.client, tasks };
         let namespace = PartitionSettings::NAMESPACE;
         let secrets = Api::namespaced(context.client.clone(), namespace);
@@ -35,7 +36,9 @@ impl PartitionCaches {
         let map_data = |map: ConfigMap| Some(map.data.unwrap_or_default());
         let map_name = named(PartitionSettings::CONFIG_MAP);
         Self {
-            nodes: nodes.clone(),
+            nodes: liveness.nodes.clone(),
+            liveness: liveness.clone(),
+            guid_blocks: watch.all("GuidBlocks", |block| Some(GuidBlockNodes::of(&block))),
             node_partitions: watch.all("NodePartitions", Some),
             partitions: watch.all("Partitions", Some),
             hosts: watch.all("SubnetManagerHosts", Some),

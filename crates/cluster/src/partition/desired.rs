@@ -4,7 +4,7 @@ use super::pkey_quota::PKeyQuota;
 use super::records::{PartitionMember, PartitionRecords};
 use super::rules::{PartitionAdmission, PartitionRules};
 use crate::ClusterSettings;
-use crate::node_facts::{NodeFacts, NodeFencing};
+use crate::node_liveness::NodeLoss;
 use ferroband_api::ferroband::{NodeMember, NodePartitions, Partition};
 use ferroband_model::Guid;
 use ferroband_partition::{Membership, MembershipTable, Ownership, PKeyRange, RequestedPKey, parse_guid};
@@ -40,7 +40,21 @@ pub struct DesiredMemberships {
     /// By node: number of partitions that have accepted members on this node.
     pub key_counts: BTreeMap<String, usize>,
     /// Nodes that are deleted or out of service; their memberships are removed.
-    pub lost_nodes: BTreeSet<String>,
+    pub lost_nodes: BTreeMap<String, NodeLoss>,
+}
+
+impl DesiredMemberships {
+    /// Removes the new memberships of a node, which are not in `recorded`: their record could not be written. They are
+    /// added in a later pass.
+    pub fn withhold_unrecorded(&mut self, node: &str, recorded: Option<&BTreeSet<PartitionMember>>) {
+        let is_new = |member: &PartitionMember| recorded.is_none_or(|recorded| !recorded.contains(member));
+        let Some(placed) = self.placed.get_mut(node) else { return };
+        for member in placed.extract_if(.., |member| is_new(member)) {
+            self.ownership.placed.remove(&member);
+            self.table.remove(member.0, member.1);
+            self.accepted.retain(|(other, _), accepted| other != node || *accepted != member);
+        }
+    }
 }
 
 /// A member whose namespace may not use its partition.
@@ -70,7 +84,8 @@ pub struct PartitionInputs<'a> {
     pub node_partitions: &'a [Arc<NodePartitions>],
     /// The administrator's rules: which namespaces may use a partition.
     pub partitions: &'a [Arc<Partition>],
-    pub nodes: &'a BTreeMap<String, NodeFacts>,
+    /// Nodes on which no pod runs any more.
+    pub lost_nodes: &'a BTreeMap<String, NodeLoss>,
     /// P_Keys of the partitions that Ferroband may change.
     pub managed_keys: PKeyRange,
     /// Members that the subnet manager has, if known. They have precedence over new members if a node has more than
@@ -111,8 +126,8 @@ pub fn desired_memberships(inputs: &PartitionInputs<'_>) -> DesiredMemberships {
     }
     for object in objects {
         let node = object.name_any();
-        if inputs.nodes.get(&node).is_none_or(|facts| facts.fencing == NodeFencing::OutOfService) {
-            desired.lost_nodes.insert(node);
+        if let Some(loss) = inputs.lost_nodes.get(&node) {
+            desired.lost_nodes.insert(node, *loss);
             continue;
         }
         add_node(inputs, (&rules, &mut quota), &owners, &node, &object.spec.members, &mut desired);

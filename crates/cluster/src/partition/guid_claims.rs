@@ -1,20 +1,40 @@
 //! Removes the claims of deleted nodes from GuidBlocks.
 
-use crate::{ControllerContext, Error, object_writes::delete_unchanged};
-use ferroband_api::ferroband::GuidBlock;
-use ferroband_daemon::api_call::with_timeout;
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, PostParams},
+use crate::{
+    ControllerContext, Error,
+    object_writes::{delete_unchanged, get_object},
 };
+use ferroband_api::ferroband::GuidBlock;
+use ferroband_daemon::{WatchCache, api_call::with_timeout};
+use kube::{Api, api::PostParams};
+use std::collections::BTreeSet;
 
-/// Removes all claims and reservations of `node` from all GuidBlocks, and deletes blocks that are empty then. Fails if a
+/// The nodes that have claims in a GuidBlock or reserved it. The leader lists all GuidBlocks once and follows their
+/// changes, instead of listing them for each deleted node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuidBlockNodes(BTreeSet<String>);
+
+impl GuidBlockNodes {
+    pub fn of(block: &GuidBlock) -> Self {
+        let claims = block.spec.claims.values().map(|claim| &claim.node);
+        let nodes = claims.chain([&block.spec.node]).filter(|node| !node.is_empty());
+        Self(nodes.cloned().collect())
+    }
+}
+
+/// Removes all claims and reservations of `node` from the GuidBlocks, and deletes blocks that are empty then. Fails if a
 /// GuidBlock was written concurrently; the partition controller's next pass retries.
-pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Error> {
+pub async fn release(
+    context: &ControllerContext,
+    guid_blocks: &WatchCache<GuidBlockNodes>,
+    node: &str,
+) -> Result<(), Error> {
     let api: Api<GuidBlock> = Api::all(context.client.clone());
-    let blocks =
-        with_timeout(api.list(&ListParams::default())).await.map_err(Error::api("list", "GuidBlocks"))?;
-    for mut block in blocks {
+    for ((_, name), nodes) in guid_blocks.list() {
+        if !nodes.0.contains(node) {
+            continue;
+        }
+        let Some(mut block) = get_object(&api, &name).await? else { continue };
         let before = block.spec.clone();
         block.spec.claims.retain(|_, claim| claim.node != node);
         if block.spec.node == node {
@@ -23,7 +43,6 @@ pub async fn release(context: &ControllerContext, node: &str) -> Result<(), Erro
         if block.spec == before {
             continue;
         }
-        let name = block.name_any();
         let written = if block.spec.claims.is_empty() && block.spec.node.is_empty() {
             delete_unchanged(&api, &block).await
         } else {
@@ -39,6 +58,7 @@ mod tests {
     use super::*;
     use crate::ClusterSettings;
     use ferroband_testbed::fake_api::FakeApi;
+    use kube::{ResourceExt, runtime::watcher::Event};
     use serde_json::json;
 
     #[tokio::test]
@@ -56,17 +76,22 @@ mod tests {
                 "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec})
         });
         let objects: Vec<_> = objects.collect();
-        let api = FakeApi::default();
+        let (api, guid_blocks) = (FakeApi::default(), WatchCache::default());
         for object in &objects {
+            let block: GuidBlock = serde_json::from_value(object.clone()).unwrap();
+            let key = (String::new(), block.name_any());
+            guid_blocks.apply(Event::Apply((key, Some(GuidBlockNodes::of(&block)))));
             api.insert_object(
                 &format!("{PATH}/{}", object["metadata"]["name"].as_str().unwrap()),
                 object.clone(),
             );
         }
-        api.insert_object(PATH, json!({"metadata": {}, "items": objects}));
         let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
-        release(&context, "n1").await.unwrap();
-        let writes: Vec<_> = api.list_calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
+        release(&context, &guid_blocks, "n1").await.unwrap();
+        let (reads, mut writes): (Vec<_>, Vec<_>) =
+            api.list_calls().into_iter().partition(|call| call.starts_with("GET"));
+        writes.sort();
+        assert_eq!(reads.len(), 3, "only the blocks that name the node: {reads:?}");
         assert_eq!(
             writes,
             [format!("DELETE {PATH}/gone"), format!("PUT {PATH}/mixed"), format!("PUT {PATH}/reserved")]

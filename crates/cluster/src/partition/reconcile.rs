@@ -10,8 +10,8 @@ use super::records::{PartitionRecords, format_member};
 use super::{fabric_status, guid_claims, node_status, partition_status};
 use crate::{
     ControllerContext, Error,
-    node_facts::NodeFacts,
-    object_writes::{apply_object, apply_object_status, delete_object},
+    node_liveness::{NodeLiveness, NodeLoss},
+    object_writes::{MAX_PARALLEL_WRITES, apply_object, apply_object_status, delete_object, write_all},
 };
 use ferroband_api::ferroband::{
     Fabric, FabricStatus, NodePartitions, NodePartitionsStatus, Partition, SubnetManagerHost,
@@ -20,7 +20,7 @@ use ferroband_daemon::{Controller, SharedCache, Trigger, start_controller, tasks
 use ferroband_partition::{
     NoopSubnetManager, ReconcilerHandle, SubnetManager, SubnetManagerHealth, run_reconciler,
 };
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope, runtime::events::EventType};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -29,8 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Number of statuses that are written at the same time before members are added.
-const MAX_PARALLEL_WRITES: usize = 16;
 /// Maximum number of members about which one pass publishes events.
 const MAX_EVENTS_PER_PASS: usize = 50;
 
@@ -40,6 +38,7 @@ pub struct PartitionController {
     reconciler: ReconcilerHandle,
     managers: watch::Sender<Arc<dyn SubnetManager>>,
     health: watch::Receiver<SubnetManagerHealth>,
+    confirms_starts: watch::Receiver<bool>,
     last_pass: Mutex<LastPass>,
 }
 
@@ -57,14 +56,23 @@ struct LastPass {
 
 impl PartitionController {
     /// Starts the watches, the reconciler of the subnet manager, and the controller itself, all in `tasks`.
-    pub fn start(context: &ControllerContext, nodes: &SharedCache<NodeFacts>, tasks: &mut TaskSet<Error>) {
-        let caches = PartitionCaches::start(context, nodes, tasks);
+    ///
+    /// `confirms_starts` says whether the leader knows that no restore of etcd is under way.
+    pub fn start(
+        context: &ControllerContext,
+        liveness: &NodeLiveness,
+        confirms_starts: watch::Receiver<bool>,
+        tasks: &mut TaskSet<Error>,
+    ) -> SharedCache<NodePartitions> {
+        let caches = PartitionCaches::start(context, liveness, tasks);
+        let node_partitions = caches.node_partitions.clone();
         let trigger = Trigger::default()
             .on_change(&caches.nodes)
             .on_change(&caches.node_partitions)
             .on_change(&caches.partitions)
             .on_change(&caches.secrets)
             .on_change(&caches.config_maps)
+            .after_sync(&caches.guid_blocks)
             .after_sync(&caches.hosts);
         let none: Arc<dyn SubnetManager> = Arc::new(NoopSubnetManager);
         let (managers, receiver) = watch::channel(none);
@@ -79,15 +87,24 @@ impl PartitionController {
             }
             std::future::pending::<()>().await;
         });
+        let (mut confirmations, confirmation_trigger) = (confirms_starts.clone(), trigger.clone());
+        tasks.start_endless("confirmation of starts", async move {
+            while confirmations.changed().await.is_ok() {
+                confirmation_trigger.fire();
+            }
+            std::future::pending::<()>().await;
+        });
         let controller = Self {
             context: context.clone(),
             caches,
             reconciler,
             managers,
             health,
+            confirms_starts,
             last_pass: Mutex::default(),
         };
         start_controller(tasks, controller, trigger);
+        node_partitions
     }
 
     fn select_backend(&self) -> BackendSelection {
@@ -108,15 +125,16 @@ impl PartitionController {
     }
 
     /// Records new memberships in `status.placed` before they are added to the subnet manager, so that the next leader
-    /// knows that Ferroband added them. Returns the statuses that were written.
+    /// knows that Ferroband added them. A node whose record cannot be written does not stop the others: its new
+    /// memberships are removed from `desired`. Returns the statuses that were written, and the errors.
     async fn record_placed(
         &self,
         objects: &[Arc<NodePartitions>],
-        desired: &DesiredMemberships,
+        desired: &mut DesiredMemberships,
         records: &PartitionRecords,
         managed: bool,
-    ) -> Result<BTreeMap<String, NodePartitionsStatus>, Error> {
-        let mut written: BTreeMap<String, NodePartitionsStatus> = BTreeMap::new();
+    ) -> (BTreeMap<String, NodePartitionsStatus>, Vec<Error>) {
+        let mut due: Vec<(String, NodePartitionsStatus)> = Vec::new();
         for object in objects {
             let node = object.name_any();
             let recorded = records.placed.get(&node);
@@ -124,27 +142,52 @@ impl PartitionController {
             if desired.placed.get(&node).into_iter().flatten().all(is_recorded) {
                 continue;
             }
-            let mut status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
+            let mut status = self.compute_status(object, desired, managed);
             // The reconciler does not have the new desired memberships yet, so nothing is dropped from the record.
             status.placed = desired.placed.get(&node).into_iter().flatten().map(format_member).collect();
-            written.insert(node, status);
+            due.push((node, status));
         }
-        let writes = written.into_iter().map(|(node, status)| async move {
-            self.patch_node_status(&node, &status).await?;
-            Ok((node, status))
+        let writes = due.into_iter().map(|(node, status)| async move {
+            let result = self.patch_node_status(&node, &status).await;
+            (node, result.map(|()| status))
         });
-        // No new member is added before all are recorded, so the writes do not wait for each other.
-        stream::iter(writes).buffer_unordered(MAX_PARALLEL_WRITES).try_collect().await
+        let (mut written, mut errors) = (BTreeMap::new(), Vec::new());
+        let results: Vec<_> = stream::iter(writes).buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
+        for (node, result) in results {
+            match result {
+                Ok(status) => drop(written.insert(node, status)),
+                Err(error) => {
+                    desired.withhold_unrecorded(&node, records.placed.get(&node));
+                    errors.push(error);
+                }
+            }
+        }
+        (written, errors)
+    }
+
+    fn compute_status(
+        &self,
+        object: &NodePartitions,
+        desired: &DesiredMemberships,
+        managed: bool,
+    ) -> NodePartitionsStatus {
+        node_status::compute(
+            object,
+            desired,
+            &self.reconciler.lock(),
+            managed,
+            *self.confirms_starts.borrow(),
+        )
     }
 
     /// Deletes the SubnetManagerHosts of nodes that should no longer run opensm. The node daemons then stop opensm.
     async fn delete_unused_hosts(&self, backend: &BackendSelection) -> Result<(), Error> {
-        for ((_, node), _) in self.caches.hosts.list() {
-            if !backend.runs_opensm_on(&node) {
-                delete_object(&self.api::<SubnetManagerHost>(), &node).await?;
-            }
-        }
-        Ok(())
+        let unused = self.caches.hosts.list().into_iter().map(|((_, node), _)| node);
+        let unused = unused.filter(|node| !backend.runs_opensm_on(node));
+        write_all(
+            unused.map(|node| async move { delete_object(&self.api::<SubnetManagerHost>(), &node).await }),
+        )
+        .await
     }
 
     async fn patch_node_status(&self, node: &str, status: &NodePartitionsStatus) -> Result<(), Error> {
@@ -164,25 +207,26 @@ impl PartitionController {
         managed: bool,
         written: &BTreeMap<String, NodePartitionsStatus>,
     ) -> Result<(), Error> {
-        for object in objects {
+        // Each status is computed when its turn comes, so that it shows the newest state of the subnet manager.
+        let writes = objects.to_vec().into_iter().map(|object| async move {
             let node = object.name_any();
-            if desired.lost_nodes.contains(&node) {
-                self.delete_lost_node(object).await?;
-                continue;
+            if let Some(loss) = desired.lost_nodes.get(&node) {
+                return self.delete_lost_node(&object, *loss).await;
             }
-            let status = node_status::compute(object, desired, &self.reconciler.lock(), managed);
-            if written.get(&node).or(object.status.as_ref()) != Some(&status) {
-                self.patch_node_status(&node, &status).await?;
-            }
-        }
-        Ok(())
+            let status = self.compute_status(&object, desired, managed);
+            let before = written.get(&node).or(object.status.as_ref());
+            let is_told = before
+                .is_some_and(|before| *before == status || node_status::is_intermediate(before, &status));
+            if is_told { Ok(()) } else { self.patch_node_status(&node, &status).await }
+        });
+        write_all(writes).await
     }
 
     /// Deletes the NodePartitions object of a deleted node once none of its GUIDs is in a partition. The object of an
     /// out-of-service node is kept.
-    async fn delete_lost_node(&self, object: &NodePartitions) -> Result<(), Error> {
+    async fn delete_lost_node(&self, object: &NodePartitions, loss: NodeLoss) -> Result<(), Error> {
         let node = object.name_any();
-        let node_deleted = self.caches.nodes.get("", &node).is_none();
+        let node_deleted = loss == NodeLoss::Deleted;
         let all_removed = {
             let reconciler = self.reconciler.lock();
             let guids =
@@ -198,7 +242,7 @@ impl PartitionController {
         }
         // Release the node's GUIDs before its NodePartitions object is deleted: if the release fails, the
         // next pass retries it only while the object exists.
-        guid_claims::release(&self.context, &node).await?;
+        guid_claims::release(&self.context, &self.caches.guid_blocks, &node).await?;
         delete_object(&self.api::<NodePartitions>(), &node).await
     }
 
@@ -278,8 +322,8 @@ impl Controller for PartitionController {
     async fn reconcile(&self) -> Result<Option<Duration>, Error> {
         let backend = self.select_backend();
         let (objects, partitions) = (self.caches.node_partitions.values(), self.caches.partitions.values());
-        let nodes: BTreeMap<String, NodeFacts> =
-            self.caches.nodes.list().into_iter().map(|((_, name), facts)| (name, (*facts).clone())).collect();
+        let names = objects.iter().map(|object| object.name_any()).collect();
+        let lost = self.caches.liveness.find_lost(names).await;
         let records = {
             let mut last_pass = self.last_pass.lock();
             last_pass.records.retain_nodes(&objects);
@@ -290,7 +334,7 @@ impl Controller for PartitionController {
             desired_memberships(&PartitionInputs {
                 node_partitions: &objects,
                 partitions: &partitions,
-                nodes: &nodes,
+                lost_nodes: &lost.nodes,
                 managed_keys: backend.managed_keys(),
                 observed: reconciler.observed(),
                 unread: reconciler.unread(),
@@ -300,7 +344,8 @@ impl Controller for PartitionController {
             })
         };
         desired.table.set_default_membership(backend.default_membership());
-        let written = self.record_placed(&objects, &desired, &records, backend.is_managed()).await?;
+        let (written, mut errors) =
+            self.record_placed(&objects, &mut desired, &records, backend.is_managed()).await;
         let changed = {
             let mut reconciler = self.reconciler.lock();
             let changed =
@@ -313,11 +358,18 @@ impl Controller for PartitionController {
         if changed {
             self.reconciler.wake();
         }
-        self.delete_unused_hosts(&backend).await?;
-        self.update_node_statuses(&objects, &desired, backend.is_managed(), &written).await?;
-        self.update_partition_statuses(&partitions, &desired).await?;
-        self.update_fabric_status(&backend, &objects).await?;
-        let has_more_events = self.publish_events(&partitions, &desired).await;
-        Ok(has_more_events.then_some(Duration::from_secs(1)))
+        // None of these depends on another one.
+        errors.extend(self.delete_unused_hosts(&backend).await.err());
+        errors.extend(
+            self.update_node_statuses(&objects, &desired, backend.is_managed(), &written).await.err(),
+        );
+        errors.extend(self.update_partition_statuses(&partitions, &desired).await.err());
+        errors.extend(self.update_fabric_status(&backend, &objects).await.err());
+        let more_events = self.publish_events(&partitions, &desired).await.then_some(Duration::from_secs(1));
+        Error::from_all(errors)?;
+        Ok(more_events.into_iter().chain(lost.recheck).min())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,21 +10,22 @@ use super::{
 };
 use crate::{
     ControllerContext, Error,
-    object_writes::{apply_object, apply_object_status, delete_unchanged, unless_outdated},
+    object_writes::{
+        apply_object, apply_object_status, delete_unchanged, get_object, unless_outdated, write_all,
+    },
 };
 use ferroband_api::sriov::{
     ConditionsStatus, KEEP_STATE_UNTIL, SriovNetworkNodeState, SriovNetworkNodeStateSpec,
 };
 use ferroband_daemon::{ApiKind, Controller, Trigger, merge_patch, start_controller, tasks::TaskSet};
-use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::{
+    NamespaceResourceScope, api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition,
+};
 use kube::{Api, Resource, ResourceExt, runtime::events::EventType};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{collections::HashMap, time::Duration};
-
-const MAX_CONCURRENT_WRITES: usize = 8;
 
 /// The controller that turns policies into specs of SriovNetworkNodeStates.
 pub struct PolicyController {
@@ -84,8 +85,7 @@ impl PolicyController {
             written.insert(node.clone(), (version, spec.clone()));
             Ok::<_, Error>(())
         };
-        stream::iter(due).map(write).buffer_unordered(MAX_CONCURRENT_WRITES).try_collect::<Vec<()>>().await?;
-        Ok(())
+        write_all(due.into_iter().map(write)).await
     }
 
     /// Writes the conditions of a policy or pool if they changed, and publishes an event for each new status
@@ -116,6 +116,11 @@ impl PolicyController {
         Ok(())
     }
 
+    async fn node_exists(&self, name: &str) -> Result<bool, Error> {
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        get_object(&api, name).await.map(|node| node.is_some())
+    }
+
     /// Deletes the SriovNetworkNodeStates of nodes that have been deleted for `stale_state_delay`. If the
     /// node was deleted more recently, annotates its SriovNetworkNodeState with the time until which it is
     /// kept.
@@ -138,6 +143,8 @@ impl PolicyController {
                 NodeStateAction::Unmark => {
                     mark(None).await.map_err(Error::api("remove the annotation of", about))?;
                 }
+                // The cache may be outdated.
+                NodeStateAction::Delete if self.node_exists(&name).await? => {}
                 NodeStateAction::Delete => {
                     let deleted = delete_unchanged(&self.node_state_api(), &state).await;
                     unless_outdated(deleted, "delete", about)?;

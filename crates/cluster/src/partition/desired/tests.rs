@@ -48,23 +48,18 @@ fn desired_with(
     partitions: &[Arc<Partition>],
     observed: &MembershipTable,
 ) -> DesiredMemberships {
-    let nodes = memberships.iter().map(|object| (object.name_any(), NodeFacts::default())).collect();
     desired_memberships(&PartitionInputs {
         partitions,
         observed: Some(observed),
-        ..inputs(memberships, &nodes, &PartitionRecords::read(memberships, &PartitionRecords::default()))
+        ..inputs(memberships, &PartitionRecords::read(memberships, &PartitionRecords::default()))
     })
 }
 
-fn inputs<'a>(
-    memberships: &'a [Arc<NodePartitions>],
-    nodes: &'a BTreeMap<String, NodeFacts>,
-    records: &'a PartitionRecords,
-) -> PartitionInputs<'a> {
+fn inputs<'a>(memberships: &'a [Arc<NodePartitions>], records: &'a PartitionRecords) -> PartitionInputs<'a> {
     PartitionInputs {
         node_partitions: memberships,
         partitions: &[],
-        nodes,
+        lost_nodes: const { &BTreeMap::new() },
         managed_keys: PKeyRange::default(),
         observed: None,
         unread: const { &BTreeSet::new() },
@@ -135,12 +130,9 @@ fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
     assert_eq!((first.table.keys().count(), first.rejected.len()), (128, 1));
     // The new member must be rejected, although its name sorts before all others.
     let more = [node("n1", &functions, members(0))];
-    let nodes = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
     let records = PartitionRecords::default();
-    let second = desired_memberships(&PartitionInputs {
-        observed: Some(&first.table),
-        ..inputs(&more, &nodes, &records)
-    });
+    let second =
+        desired_memberships(&PartitionInputs { observed: Some(&first.table), ..inputs(&more, &records) });
     assert_eq!(second.table, first.table);
     assert!(second.rejected.contains_key(&("n1".into(), names[0].clone())));
 }
@@ -149,17 +141,12 @@ fn the_129th_partition_of_a_node_is_rejected_and_existing_members_stay() {
 #[test]
 fn memberships_of_a_lost_node_end_and_may_still_be_removed() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
-    for facts in [
-        BTreeMap::new(),
-        BTreeMap::from([(
-            "n1".to_owned(),
-            NodeFacts { fencing: NodeFencing::OutOfService, ..NodeFacts::default() },
-        )]),
-    ] {
-        let desired = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
+    for loss in [NodeLoss::Deleted, NodeLoss::OutOfService] {
+        let (records, lost) = (PartitionRecords::default(), BTreeMap::from([("n1".to_owned(), loss)]));
+        let desired = desired_memberships(&PartitionInputs { lost_nodes: &lost, ..inputs(&nodes, &records) });
         assert!(desired.table.is_empty());
         assert!(desired.ownership.owns("0x3e8".parse().unwrap(), parse_guid(GUID).unwrap()));
-        assert!(desired.lost_nodes.contains("n1"));
+        assert!(desired.lost_nodes.contains_key("n1"));
     }
 }
 
@@ -262,8 +249,7 @@ fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
     assert_eq!(desired.table.get(key, guid), Some(Membership::Full), "the pod may use it");
     assert!(!desired.ownership.owns(key, guid), "but its end does not remove the storage host's port");
     // The subnet manager has not been read yet, so it is unknown who added the port. Nothing is added or recorded.
-    let facts = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
-    let unknown = desired_memberships(&inputs(&nodes, &facts, &PartitionRecords::default()));
+    let unknown = desired_memberships(&inputs(&nodes, &PartitionRecords::default()));
     assert!(unknown.placed["n1"].is_empty() && !unknown.ownership.owns(key, guid));
     // Ferroband added the port earlier.
     let mut placed = (*nodes[0]).clone();
@@ -280,10 +266,8 @@ fn a_physical_port_that_someone_else_added_stays_in_its_partition() {
 #[test]
 fn nothing_is_recorded_without_a_subnet_manager() {
     let nodes = [node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))])];
-    let facts = BTreeMap::from([("n1".to_owned(), NodeFacts::default())]);
     let records = PartitionRecords::default();
-    let desired =
-        desired_memberships(&PartitionInputs { managed: false, ..inputs(&nodes, &facts, &records) });
+    let desired = desired_memberships(&PartitionInputs { managed: false, ..inputs(&nodes, &records) });
     assert!(desired.placed["n1"].is_empty() && !desired.accepted.is_empty());
 }
 
@@ -323,4 +307,24 @@ fn a_partition_that_is_enforced_later_keeps_running_members_and_refuses_new_ones
     // A second object with the same P_Key is a mistake that must not stop running pods either.
     let both = [partition("0x3e8", &["evil"], PartitionMode::Enforce), enforced[0].clone()];
     assert_eq!(desired_for(&[running], &both).table.len(), 1);
+}
+
+#[test]
+fn members_of_one_node_that_could_not_be_recorded_are_withheld_and_others_are_added() {
+    let other = "02:00:00:00:00:00:00:02";
+    let nodes = [
+        node("n1", &[GUID], vec![("c.net1", member("0x03e8", GUID, "a"))]),
+        node("n2", &[other], vec![("d.net1", member("0x03e8", other, "a"))]),
+    ];
+    let mut desired = desired_for(&nodes, &[]);
+    assert_eq!(desired.table.len(), 2);
+    desired.withhold_unrecorded("n1", None);
+    let key = "0x3e8".parse().unwrap();
+    assert_eq!(desired.table.get(key, parse_guid(GUID).unwrap()), None);
+    assert_eq!(desired.table.get(key, parse_guid(other).unwrap()), Some(Membership::Full));
+    assert!(desired.placed["n1"].is_empty() && desired.accepted.len() == 1);
+    // What was recorded before stays.
+    let recorded = desired.placed["n2"].clone();
+    desired.withhold_unrecorded("n2", Some(&recorded));
+    assert_eq!(desired.table.len(), 1);
 }
