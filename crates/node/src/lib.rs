@@ -44,6 +44,7 @@ pub mod build;
 pub mod caches;
 pub mod configure;
 pub mod discover;
+pub mod etcd_restore;
 pub mod evidence;
 pub mod install;
 pub mod kubelet;
