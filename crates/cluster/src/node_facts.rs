@@ -34,10 +34,12 @@ pub enum NodeFencing {
 impl NodeFacts {
     /// Starts the watch of all Nodes. It runs until `tasks` ends.
     pub fn watch(context: &ControllerContext, tasks: &mut TaskSet<Error>) -> SharedCache<Self> {
-        Reflectors { client: &context.client, tasks }.all("Nodes", |node: Node| {
-            let (fencing, ready) = (NodeFencing::from_node(&node), is_ready(&node));
-            Some(Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing, ready })
-        })
+        Reflectors { client: &context.client, tasks }.all("Nodes", |node| Some(Self::from_node(node)))
+    }
+
+    fn from_node(node: Node) -> Self {
+        let (fencing, ready) = (NodeFencing::from_node(&node), is_ready(&node));
+        Self { labels: Arc::new(node.metadata.labels.unwrap_or_default()), fencing, ready }
     }
 
     /// Whether it is known which pods the node runs: its kubelet reports them, or the node is off.
@@ -70,7 +72,14 @@ impl NodeFencing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferroband_daemon::{Controller, Trigger, WatchCache, run_controller, watch_cache::ObjectKey};
+    use kube::runtime::watcher::Event;
     use serde_json::json;
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
+    use tokio::time::sleep;
 
     // Case: ipam G01
     #[test]
@@ -97,6 +106,47 @@ mod tests {
         let reporting = |ready, fencing| NodeFacts { ready, fencing, ..NodeFacts::default() }.is_reporting();
         assert!(reporting(true, NodeFencing::NotFenced) && reporting(false, NodeFencing::OutOfService));
         assert!(!reporting(false, NodeFencing::NotFenced));
+    }
+
+    /// Counts its passes.
+    struct CountingController(Arc<AtomicU32>);
+
+    impl Controller for CountingController {
+        const NAME: &'static str = "counting nodes";
+        type Error = Error;
+
+        async fn reconcile(&self) -> Result<Option<Duration>, Error> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_of_a_node_causes_no_pass() {
+        let node = |heartbeat: &str, ready: &str| {
+            let condition = json!({"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat});
+            let object = json!({"metadata": {"name": "n", "resourceVersion": heartbeat, "labels": {"a": "b"}},
+                "status": {"conditions": [condition]}});
+            Some(NodeFacts::from_node(serde_json::from_value(object).unwrap()))
+        };
+        let (cache, passes) = (WatchCache::default(), Arc::new(AtomicU32::new(0)));
+        let trigger = Trigger::default().on_change(&cache);
+        let task = tokio::spawn(run_controller(CountingController(passes.clone()), trigger));
+        let see =
+            async |event: fn((ObjectKey, Option<NodeFacts>)) -> Event<(ObjectKey, Option<NodeFacts>)>,
+                   facts| {
+                cache.apply(event((("".into(), "n".into()), facts)));
+                sleep(Duration::from_secs(1)).await;
+                passes.load(Ordering::Relaxed)
+            };
+        see(Event::InitApply, node("2026-11-16T17:00:00Z", "True")).await;
+        cache.apply(Event::InitDone);
+        for minute in 1..60 {
+            let heartbeat = node(&format!("2026-11-16T17:{minute:02}:00Z"), "True");
+            assert_eq!(see(Event::Apply, heartbeat).await, 1, "after {minute} minutes");
+        }
+        assert_eq!(see(Event::Apply, node("2026-11-16T18:00:00Z", "Unknown")).await, 2);
+        task.abort();
     }
 
     #[test]
