@@ -1,6 +1,6 @@
 //! Address requests and releases, and the plans that serve them.
 
-use crate::block::{AddressAllocation, AllocationOwner, IpBlock, OwnerPod};
+use crate::block::{AddressAllocation, AllocationOwner, IpBlock, IpBlockId, OwnerPod};
 use crate::block_view::{BlockView, ResourceVersion};
 use crate::draft::BlockDraft;
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::planner::AddressPlanner;
 use crate::pool::AddressPool;
 use ferroband_model::PodRef;
 use ipnet::IpNet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -75,11 +75,11 @@ pub struct AssignmentPlan {
     pub refusals: Vec<RequestRefusal>,
 }
 
-/// A compare-and-swap write of one block.
+/// A write of one block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockWrite {
-    /// Create the API object of the block. Conflicts if the object exists.
-    Create(IpBlock),
+    /// Add entries. Needs no knowledge of the block.
+    Add(BlockAddition),
     /// Replace the API object of the block. Conflicts if its version is not `expected`.
     Replace {
         block: IpBlock,
@@ -88,10 +88,29 @@ pub enum BlockWrite {
     },
 }
 
+/// Entries to add to a block, whatever else it contains. Creates the block if it does not exist. Conflicts if one of the
+/// offsets has another entry, or if another node than `holder` has claimed the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockAddition {
+    pub id: IpBlockId,
+    /// The node that adds the entries, if it claims the block or has claimed it.
+    pub holder: Option<String>,
+    pub entries: BTreeMap<u8, AddressAllocation>,
+}
+
 impl BlockWrite {
-    pub fn block(&self) -> &IpBlock {
+    pub fn id(&self) -> IpBlockId {
         match self {
-            Self::Create(block) | Self::Replace { block, .. } => block,
+            Self::Add(addition) => addition.id.clone(),
+            Self::Replace { block, .. } => block.id(),
+        }
+    }
+
+    /// Returns the entries that the block has after the write, as far as they are known.
+    pub fn entries(&self) -> &BTreeMap<u8, AddressAllocation> {
+        match self {
+            Self::Add(addition) => &addition.entries,
+            Self::Replace { block, .. } => &block.entries,
         }
     }
 }
@@ -115,7 +134,9 @@ pub struct AddressAssignment {
 pub struct RequestRefusal {
     /// Position of the request in the batch.
     pub request: usize,
-    /// Why the request cannot be served. All requests of a sandbox get the error of the first one that failed.
+    /// Position of the first request of the sandbox that cannot be served.
+    pub cause: usize,
+    /// Why that request cannot be served. All requests of a sandbox get the same error.
     pub error: Error,
 }
 
@@ -165,10 +186,9 @@ impl AddressPlanner<'_> {
                 positions.entry(&release.container).or_default().push(position);
             }
         }
-        let mut draft = BlockDraft::new(view);
+        let mut draft = BlockDraft::new(view, "");
         let mut found = Vec::new();
-        // Compact blocks belong to other nodes and cannot contain this node's sandboxes.
-        for block in view.full_blocks() {
+        for (block, _) in view.iter() {
             for (offset, entry) in &block.entries {
                 let address = block.address(*offset);
                 let matches = |position: &&usize| {
@@ -200,7 +220,7 @@ impl AddressPlanner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IpBlockId, IpSpace, ResourceVersion};
+    use crate::IpSpace;
 
     fn view() -> BlockView {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), IpAddr::from([10, 0, 0, 0]));
@@ -233,7 +253,7 @@ mod tests {
         assert!(plan.writes.len() <= 1);
         for write in &plan.writes {
             assert!(matches!(write, BlockWrite::Replace { expected, .. } if expected.0 == "7"));
-            assert_eq!(usize::from(write.block().used()), 3 - plan.released.len());
+            assert_eq!(write.entries().len(), 3 - plan.released.len());
         }
         plan.released.iter().map(|released| released.address.to_string()).collect()
     }

@@ -68,14 +68,14 @@ impl IpBlock {
         self.entries.len() as u8
     }
 
-    /// Returns the number of unassigned addresses, whether or not a pool offers them.
-    pub fn free(&self) -> u8 {
-        IP_BLOCK_SIZE.saturating_sub(self.used())
-    }
-
     /// Returns the address at `offset` (0 to 15) from the first address of the block.
     pub fn address(&self, offset: u8) -> IpAddr {
         IpFamily::of(self.first).address(ip_to_number(self.first) + u128::from(offset))
+    }
+
+    /// Whether the node has claimed the block or has an entry in it.
+    pub fn is_used_by(&self, node: &str) -> bool {
+        self.node.as_deref() == Some(node) || self.entries.values().any(|entry| entry.node == node)
     }
 
     /// Returns the assigned offsets as a bit mask.

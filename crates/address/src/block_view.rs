@@ -1,74 +1,100 @@
-//! A node's cached view of the address blocks.
+//! What a node knows about the address blocks.
+//!
+//! A node knows its own blocks in full: those that it has claimed or has entries in. Of other blocks it knows at most a
+//! summary, from the index of the space, from a list or from an earlier read. Of most blocks it knows nothing, and a block
+//! that is not in the view may exist. Nothing here decides whether an address is free: a write does.
 
 use crate::block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId};
-use crate::compact::CompactBlock;
-use crate::etcd_restore::LostAllocations;
+use crate::block_index::IndexedBlock;
+use crate::error::AddressHolder;
 use crate::ip_space::IpSpace;
 use crate::pool::AddressPool;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// Number of recently released addresses that are remembered with their owners.
 const MAX_REMEMBERED_RELEASES: usize = 128;
 
+/// Number of assignments from a pool without a conflict after which the pool no longer counts as contended.
+const CONTENDED_ASSIGNMENTS: u32 = 64;
+
+/// Holder of a block in a [`BlockSummary`] if another node has claimed it and its name is not known.
+const UNKNOWN_NODE: &str = "";
+
 /// `metadata.resourceVersion` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(pub String);
 
-impl ResourceVersion {
-    /// Whether this version is certainly older than `other`. Only decimal versions, as an API server with etcd
-    /// returns, are ordered.
-    fn is_older_than(&self, other: &Self) -> bool {
-        match (self.0.parse::<u64>(), other.0.parse::<u64>()) {
-            (Ok(own), Ok(other)) => own < other,
-            _ => false,
-        }
-    }
-}
-
-/// The blocks that a node has cached. The view may be stale: every write carries the version it is based on, and the
-/// API server rejects it if the object is newer. A default view belongs to no node and stores all blocks in full.
+/// The blocks that a node knows. The view may be stale: a write that does not fit the stored block conflicts.
 #[derive(Clone, Debug, Default)]
 pub struct BlockView {
-    blocks: BTreeMap<IpBlockId, (BlockViewEntry, ResourceVersion)>,
-    /// Name of the node that owns this view. If it is set, blocks that only other nodes use are stored in
-    /// compact form.
-    node: Option<Box<str>>,
-    /// Allocations that an etcd restore removed and that their nodes have not written again yet.
-    lost: LostAllocations,
+    /// Blocks in full.
+    blocks: BTreeMap<IpBlockId, (IpBlock, ResourceVersion)>,
+    /// Other blocks.
+    hints: BTreeMap<IpBlockId, BlockHint>,
     /// Recently released addresses with their owners, latest last.
     released: VecDeque<(IpSpace, IpAddr, AllocationOwner)>,
     /// Object names of the blocks that exist but cannot be read. Their free addresses are unknown.
     unreadable: BTreeSet<String>,
+    /// Pools of which another node took an address that this node had chosen, by space and name, with the number of
+    /// assignments until this is forgotten.
+    contended: BTreeMap<(IpSpace, String), u32>,
 }
 
-/// A cached block, either in full or in the compact form for other nodes' blocks.
-#[derive(Clone, Debug)]
-enum BlockViewEntry {
-    /// Boxed, so that map entries have the size of the compact form.
-    Full(Box<IpBlock>),
-    Compact(CompactBlock),
+/// What is known about a block that is not known in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BlockHint {
+    /// Bit mask of the addresses that are certainly assigned.
+    assigned_offsets: u16,
+    /// Number of assigned addresses. It is larger than the number of bits if the index named no addresses.
+    used: u8,
+    held: bool,
+    /// A pod that has an address of the block, for error messages.
+    holder: Option<Box<AddressHolder>>,
 }
 
-/// The properties of a block that are available without unpacking its compact form.
+impl BlockHint {
+    fn of(block: &IpBlock) -> Self {
+        let holder = block.entries.iter().next().map(|(offset, entry)| {
+            let (pod, node) = (entry.pod.clone(), entry.node.clone());
+            Box::new(AddressHolder { address: block.address(*offset), pod, node })
+        });
+        let assigned_offsets = block.assigned_offsets();
+        Self { assigned_offsets, used: block.used(), held: block.node.is_some(), holder }
+    }
+
+    fn indexed(indexed: &IndexedBlock) -> Self {
+        let assigned_offsets = if indexed.used >= IP_BLOCK_SIZE { u16::MAX } else { 0 };
+        Self { assigned_offsets, used: indexed.used, held: indexed.held, holder: None }
+    }
+}
+
+/// The properties of a block that are needed to choose an address.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSummary<'a> {
     pub id: &'a IpBlockId,
-    /// Node that has claimed the block.
+    /// Node that has claimed the block; empty if another node has and its name is not known.
     pub node: Option<&'a str>,
     /// Bit mask of the assigned addresses: bit n stands for the address at offset n.
     pub assigned_offsets: u16,
+    /// Number of assigned addresses, which may be larger than the number of bits.
+    pub(crate) used: u8,
 }
 
 impl<'a> BlockSummary<'a> {
     pub(crate) fn new(id: &'a IpBlockId, block: &'a IpBlock) -> Self {
-        Self { id, node: block.node.as_deref(), assigned_offsets: block.assigned_offsets() }
+        let assigned_offsets = block.assigned_offsets();
+        Self { id, node: block.node.as_deref(), assigned_offsets, used: block.used() }
+    }
+
+    fn hint(id: &'a IpBlockId, hint: &BlockHint) -> Self {
+        let node = hint.held.then_some(UNKNOWN_NODE);
+        Self { id, node, assigned_offsets: hint.assigned_offsets, used: hint.used }
     }
 
     /// Whether no node has claimed the block and none of its addresses is assigned.
     pub(crate) fn is_claimable(&self) -> bool {
-        self.node.is_none() && self.assigned_offsets == 0
+        self.node.is_none() && self.used == 0
     }
 
     pub fn assigned_addresses(self) -> impl Iterator<Item = IpAddr> + 'a {
@@ -78,109 +104,87 @@ impl<'a> BlockSummary<'a> {
     }
 }
 
-impl BlockViewEntry {
-    fn summary<'a>(&'a self, id: &'a IpBlockId) -> BlockSummary<'a> {
-        match self {
-            Self::Full(block) => BlockSummary::new(id, block),
-            Self::Compact(compact) => {
-                BlockSummary { id, node: compact.node.as_deref(), assigned_offsets: compact.assigned_offsets }
-            }
-        }
-    }
-
-    fn block(&self, id: &IpBlockId) -> Cow<'_, IpBlock> {
-        match self {
-            Self::Full(block) => Cow::Borrowed(block),
-            Self::Compact(compact) => Cow::Owned(compact.unpack(id)),
-        }
-    }
-}
-
 impl BlockView {
-    /// Creates an empty view for a node. Blocks that only other nodes use are stored in compact form.
-    pub fn for_node(node: &str) -> Self {
-        Self { node: Some(node.into()), ..Self::default() }
-    }
-
-    fn view_entry(&self, block: IpBlock) -> BlockViewEntry {
-        let own = |node: &str| {
-            block.node.as_deref() == Some(node) || block.entries.values().any(|entry| entry.node == node)
-        };
-        match &self.node {
-            Some(node) if !block.entries.is_empty() && !own(node) => {
-                BlockViewEntry::Compact(CompactBlock::pack(&block))
-            }
-            _ => BlockViewEntry::Full(Box::new(block)),
-        }
-    }
-
-    /// Stores a block from a watch event or from the response to a write. Ignores a block that is older than the
-    /// cached one, as delivered by a watch that lags behind the node's own writes.
+    /// Stores a block that the API server returned for a read or a write.
     pub fn observe(&mut self, block: IpBlock, version: ResourceVersion) {
-        match self.blocks.get(&block.id()) {
-            Some((_, cached)) if version.is_older_than(cached) => {}
-            _ => {
-                let id = self.note_observed(&block);
-                self.blocks.insert(id, (self.view_entry(block), version));
-            }
-        }
-    }
-
-    /// Stores a block that was read in order to write it, in full. It replaces the cached block whatever its version,
-    /// because versions decrease after an etcd restore.
-    pub fn refresh(&mut self, block: IpBlock, version: ResourceVersion) {
-        let id = self.note_observed(&block);
-        self.blocks.insert(id, (BlockViewEntry::Full(Box::new(block)), version));
-    }
-
-    fn note_observed(&mut self, block: &IpBlock) -> IpBlockId {
         let id = block.id();
         self.note_readable(&id);
-        let before = self.summary(&id).map_or(0, |cached| cached.assigned_offsets);
-        self.lost.observe(block, before);
-        id
+        self.hints.remove(&id);
+        self.blocks.insert(id, (block, version));
     }
 
-    /// Whether a block is stored without pod UIDs and sandboxes, so that it must be read before it is written.
-    pub fn is_compact(&self, id: &IpBlockId) -> bool {
-        self.blocks.get(id).is_some_and(|(cached, _)| matches!(cached, BlockViewEntry::Compact(_)))
+    /// Replaces a block that is known in full for as long as a plan is made.
+    pub(crate) fn stage(&mut self, block: IpBlock, version: ResourceVersion) {
+        self.blocks.insert(block.id(), (block, version));
     }
 
     /// Removes a block whose object does not exist.
     pub fn remove(&mut self, id: &IpBlockId) {
         self.blocks.remove(id);
+        self.hints.remove(id);
         self.note_readable(id);
     }
 
-    /// Removes a block whose object was deleted at `version`. Ignores a deletion that is older than the cached block,
-    /// as delivered by a watch that lags behind a new object of the same name. Returns whether the block was removed.
-    pub fn remove_deleted(&mut self, id: &IpBlockId, version: &ResourceVersion) -> bool {
-        let newer = self.version(id).is_some_and(|cached| version.is_older_than(cached));
-        if !newer {
-            self.remove(id);
+    /// Replaces the blocks known in full by `blocks`, all blocks with the label of the node.
+    pub(crate) fn replace_own(
+        &mut self,
+        blocks: Vec<(IpBlock, ResourceVersion)>,
+        unreadable: impl IntoIterator<Item = String>,
+    ) {
+        self.blocks.clear();
+        for (block, version) in blocks {
+            self.observe(block, version);
         }
-        !newer
+        self.unreadable.extend(unreadable);
+    }
+
+    /// Replaces what is known about the blocks of a space by the result of a list. Blocks that are not in the list do
+    /// not exist. Blocks that `node` does not use are stored as summaries.
+    pub(crate) fn replace_space(
+        &mut self,
+        space: &IpSpace,
+        node: &str,
+        blocks: Vec<(IpBlock, ResourceVersion)>,
+        unreadable: impl IntoIterator<Item = String>,
+    ) {
+        self.blocks.retain(|id, _| id.space != *space);
+        self.hints.retain(|id, _| id.space != *space);
+        for (block, version) in blocks {
+            let id = block.id();
+            self.note_readable(&id);
+            match block.is_used_by(node) {
+                true => drop(self.blocks.insert(id, (block, version))),
+                false => drop(self.hints.insert(id, BlockHint::of(&block))),
+            }
+        }
+        self.unreadable.extend(unreadable);
+    }
+
+    /// Replaces the summaries of a space by its index. Blocks that are known in full stay.
+    pub(crate) fn replace_index(&mut self, space: &IpSpace, index: &[IndexedBlock]) {
+        self.hints.retain(|id, _| id.space != *space);
+        for indexed in index {
+            let (id, offset) = IpBlockId::containing(space, indexed.first);
+            if offset == 0 && !self.blocks.contains_key(&id) {
+                self.hints.insert(id, BlockHint::indexed(indexed));
+            }
+        }
+    }
+
+    /// Reduces the blocks that `node` does not use to summaries.
+    pub(crate) fn summarize_others(&mut self, node: &str) {
+        let others = self.blocks.extract_if(.., |_, (block, _)| !block.is_used_by(node));
+        self.hints.extend(others.map(|(id, (block, _))| (id, BlockHint::of(&block))));
     }
 
     /// Records that the object `name` exists but cannot be read. Its addresses are not assigned until it is observed.
-    /// Returns whether this was not known before.
-    pub fn mark_unreadable(&mut self, name: String) -> bool {
-        self.unreadable.insert(name)
-    }
-
-    /// Records that the object `name` can be read, or does not exist.
-    pub fn clear_unreadable(&mut self, name: &str) {
-        self.unreadable.remove(name);
-    }
-
-    /// Records that of all existing objects only `names` cannot be read.
-    pub fn replace_unreadable(&mut self, names: BTreeSet<String>) {
-        self.unreadable = names;
+    pub fn mark_unreadable(&mut self, name: String) {
+        self.unreadable.insert(name);
     }
 
     fn note_readable(&mut self, id: &IpBlockId) {
         if !self.unreadable.is_empty() {
-            self.clear_unreadable(&id.object_name());
+            self.unreadable.remove(&id.object_name());
         }
     }
 
@@ -193,49 +197,22 @@ impl BlockView {
         (!names.is_empty()).then(|| format!("cannot read AddressBlock {}", names.join(", ")))
     }
 
-    /// Adds a block to `list`, the result of a list request, for [`Self::replace_all`]. If the view has
-    /// already cached this version of the block, `list` refers to the cached block instead of storing it
-    /// twice.
-    pub fn add_to_list(&self, list: &mut BlockList, block: IpBlock, version: ResourceVersion) {
-        let id = block.id();
-        let same = self.blocks.get(&id).is_some_and(|(_, cached)| *cached == version);
-        list.0.insert(id, (!same).then(|| (self.view_entry(block), version)));
-    }
-
-    /// Replaces all blocks by the result of a list request. Returns `true` if the API server lost data, as
-    /// after an etcd restore: a version decreased, or a block with allocations of the own node is missing. In
-    /// that case the missing allocations are kept as lost until their nodes have restored them. A block for
-    /// which `fresher` returns `true` was written during the list request, so its difference from the result
-    /// is not evidence of a restore.
-    pub fn replace_all(&mut self, list: BlockList, fresher: impl Fn(&IpBlockId) -> bool) -> bool {
-        let mut before = std::mem::take(&mut self.blocks);
-        let own = |cached: &BlockViewEntry| match (cached, self.node.as_deref()) {
-            (BlockViewEntry::Full(block), Some(node)) => {
-                block.entries.values().any(|entry| entry.node == node)
-            }
-            _ => false,
-        };
-        let data_lost = before.iter().any(|(id, (cached, version))| match list.0.get(id) {
-            _ if fresher(id) => false,
-            Some(new) => new.as_ref().is_some_and(|(_, new)| new.is_older_than(version)),
-            None => own(cached),
-        });
-        if data_lost {
-            for (id, (cached, version)) in &before {
-                let now = match list.0.get(id) {
-                    Some(Some((now, new))) if new.is_older_than(version) => now.summary(id).assigned_offsets,
-                    Some(_) => continue,
-                    None => 0,
-                };
-                self.lost.add(&cached.block(id), now);
+    /// Records whether a write that takes an address of `pool` conflicted.
+    pub(crate) fn note_assignment(&mut self, pool: &AddressPool, conflict: bool) {
+        let key = (pool.space().clone(), pool.name().to_owned());
+        if conflict {
+            self.contended.insert(key, CONTENDED_ASSIGNMENTS);
+        } else if let Some(left) = self.contended.get_mut(&key) {
+            *left -= 1;
+            if *left == 0 {
+                self.contended.remove(&key);
             }
         }
-        let now = list.0.into_iter().filter_map(|(id, new)| {
-            let cached = new.or_else(|| before.remove(&id))?;
-            Some((id, cached))
-        });
-        self.blocks = now.collect();
-        data_lost
+    }
+
+    pub(crate) fn is_contended(&self, pool: &AddressPool) -> bool {
+        !self.contended.is_empty()
+            && self.contended.contains_key(&(pool.space().clone(), pool.name().to_owned()))
     }
 
     /// Remembers a released address. If the sandbox of a running pod is re-created, the pod gets the address
@@ -257,90 +234,42 @@ impl BlockView {
         self.released.iter().rev().find(matches).map(|(_, address, _)| *address)
     }
 
-    /// Returns, as a bit mask, the offsets of a block whose allocations an etcd restore lost. They are not assignable.
-    pub(crate) fn lost_offsets(&self, id: &IpBlockId) -> u16 {
-        self.lost.offsets(id)
+    /// Returns a block and its version, if it is known in full.
+    pub fn get(&self, id: &IpBlockId) -> Option<(&IpBlock, &ResourceVersion)> {
+        self.blocks.get(id).map(|(block, version)| (block, version))
     }
 
-    /// Marks `address` as no longer lost, because its node is about to write it again.
-    pub fn clear_lost(&mut self, space: &IpSpace, address: IpAddr) {
-        let (id, offset) = IpBlockId::containing(space, address);
-        self.lost.clear(&id, offset);
+    /// Returns what is known about a block; `None` if nothing is.
+    pub fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
+        let full = self.blocks.get_key_value(id).map(|(id, (block, _))| BlockSummary::new(id, block));
+        full.or_else(|| self.hints.get_key_value(id).map(|(id, hint)| BlockSummary::hint(id, hint)))
     }
 
-    /// Marks all lost allocations of the own node as restored, because the node has written those that it still needs.
-    pub fn clear_lost_on_own_node(&mut self) {
-        if let Some(node) = &self.node {
-            self.lost.clear_node(node);
-        }
+    /// Returns the blocks that are known in full with their versions, ordered by space and address.
+    pub fn iter(&self) -> impl Iterator<Item = (&IpBlock, &ResourceVersion)> {
+        self.blocks.values().map(|(block, version)| (block, version))
     }
 
-    /// Returns a block and its version. A [compact](Self::is_compact) block lacks pod UIDs and sandboxes.
-    pub fn get(&self, id: &IpBlockId) -> Option<(Cow<'_, IpBlock>, &ResourceVersion)> {
-        self.blocks.get_key_value(id).map(|(id, (cached, version))| (cached.block(id), version))
-    }
-
-    pub fn version(&self, id: &IpBlockId) -> Option<&ResourceVersion> {
-        self.blocks.get(id).map(|(_, version)| version)
-    }
-
-    pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
-        self.blocks.get_key_value(id).map(|(id, (cached, _))| cached.summary(id))
-    }
-
-    /// Returns all blocks with their versions, ordered by space and address.
-    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, IpBlock>, &ResourceVersion)> {
-        self.blocks.iter().map(|(id, (cached, version))| (cached.block(id), version))
-    }
-
-    /// Returns the blocks stored in full. If the view belongs to a node, only these can have allocations of
-    /// that node.
-    pub fn full_blocks(&self) -> impl Iterator<Item = &IpBlock> {
-        self.blocks.values().filter_map(|(cached, _)| match cached {
-            BlockViewEntry::Full(block) => Some(block.as_ref()),
-            BlockViewEntry::Compact(_) => None,
-        })
-    }
-
-    /// Returns the blocks stored in full and, if `sticky` is true, the compact blocks that have sticky allocations.
-    pub(crate) fn full_or_sticky_blocks(&self, sticky: bool) -> impl Iterator<Item = Cow<'_, IpBlock>> {
-        self.blocks.iter().filter_map(move |(id, (cached, _))| full_or_sticky(id, cached, sticky))
-    }
-
-    fn entries_of(&self, pool: &AddressPool) -> impl Iterator<Item = (&IpBlockId, &BlockViewEntry)> {
+    /// Returns the blocks that are known in full and in which owners may have addresses of `pool`.
+    pub(crate) fn blocks_of(&self, pool: &AddressPool) -> impl Iterator<Item = (&IpBlockId, &IpBlock)> {
         let (low, high) = pool.block_span();
-        self.blocks
-            .range(low..=high)
-            .map(|(id, (cached, _))| (id, cached))
-            .filter(|(id, _)| pool.has_keepable_in(id.first))
+        let blocks = self.blocks.range(low..=high).map(|(id, (block, _))| (id, block));
+        blocks.filter(|(id, _)| pool.has_keepable_in(id.first))
     }
 
-    /// Returns summaries of the blocks in which owners may have addresses of `pool`.
+    /// Returns summaries of the known blocks in which owners may have addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
-        self.entries_of(pool).map(|(id, cached)| cached.summary(id))
+        let (low, high) = pool.block_span();
+        let hints = self.hints.range(low..=high).filter(|(id, _)| pool.has_keepable_in(id.first));
+        let full = self.blocks_of(pool).map(|(id, block)| BlockSummary::new(id, block));
+        full.chain(hints.map(|(id, hint)| BlockSummary::hint(id, hint)))
     }
 
-    /// Like [`Self::full_or_sticky_blocks`], but only for the blocks of `pool`.
-    pub(crate) fn full_or_sticky_blocks_of(
-        &self,
-        pool: &AddressPool,
-        sticky: bool,
-    ) -> impl Iterator<Item = (&IpBlockId, Cow<'_, IpBlock>)> {
-        self.entries_of(pool).filter_map(move |(id, cached)| Some((id, full_or_sticky(id, cached, sticky)?)))
-    }
-}
-
-fn full_or_sticky<'a>(id: &IpBlockId, cached: &'a BlockViewEntry, sticky: bool) -> Option<Cow<'a, IpBlock>> {
-    match cached {
-        BlockViewEntry::Compact(compact) if !(sticky && compact.sticky) => None,
-        cached => Some(cached.block(id)),
+    /// Returns a pod that has an address of a block that is not known in full.
+    pub(crate) fn hinted_holder(&self, id: &IpBlockId) -> Option<&AddressHolder> {
+        self.hints.get(id)?.holder.as_deref()
     }
 }
-
-/// Blocks from a list request, for [`BlockView::replace_all`]. `None` stands for a block whose listed version
-/// is already cached.
-#[derive(Debug, Default)]
-pub struct BlockList(BTreeMap<IpBlockId, Option<(BlockViewEntry, ResourceVersion)>>);
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,18 @@
 //! The order in which a node takes free addresses from a pool.
 
-use crate::block::IpBlockId;
+use crate::block::{IP_BLOCK_SIZE, IpBlockId};
 use crate::block_view::BlockSummary;
 use crate::draft::BlockDraft;
 use crate::pool::AddressPool;
+use ferroband_model::fnv1a;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 /// Nodes claim whole blocks only while the pool has at least this many free blocks per node.
 const MIN_FREE_BLOCKS_PER_NODE: u128 = 4;
+
+/// A pool with fewer blocks fills from its lowest address, as users expect, unless its nodes write at the same time.
+const MIN_SCATTERED_BLOCKS: u128 = 64;
 
 /// Iterates over the free addresses of one pool in the order in which one node takes them.
 ///
@@ -17,19 +21,27 @@ const MIN_FREE_BLOCKS_PER_NODE: u128 = 4;
 ///  │             │              │                └ free addresses in blocks claimed by other nodes, as a last resort
 ///  │             │              └ blocks that no node has claimed, created if missing, shared by all nodes
 ///  │             └ unused blocks, claimed by this node while the pool has plenty
-///  └ blocks claimed by this node
+///  └ blocks that this node has claimed or uses
 /// ```
+///
+/// A block of which nothing is known counts as free.
 pub(crate) struct AddressChooser<'a> {
     pool: &'a AddressPool,
     node: &'a str,
     node_count: usize,
-    attempt: u32,
     stage: ChooserStage,
     queue: VecDeque<IpBlockId>,
-    /// First address of the last block queued in this stage. The search continues after that block.
+    /// First address of the block where the search starts; `None` for the lowest block. The search continues with the
+    /// lowest block after the highest.
+    start: Option<IpAddr>,
+    /// Offset where the search starts in a block that the node has not claimed.
+    start_offset: u8,
+    /// First address of the last block queued in this stage.
     cursor: Option<IpAddr>,
+    /// Whether the search has continued with the lowest block.
+    wrapped: bool,
     searched: bool,
-    /// Number of blocks of the pool that no node has claimed or used.
+    /// Number of blocks of the pool that are not known to be claimed or used.
     free_blocks: u128,
 }
 
@@ -51,18 +63,22 @@ impl<'a> AddressChooser<'a> {
     ) -> Self {
         let offered = |block: &BlockSummary<'_>| pool.offered_offsets(block.id.first) != 0;
         let taken = draft.summaries_of(pool).filter(offered).filter(|block| !block.is_claimable()).count();
-        let free_blocks = pool.block_count().saturating_sub(taken as u128);
-        let queue = VecDeque::new();
+        let count = pool.block_count();
+        let scattered = count >= MIN_SCATTERED_BLOCKS || draft.is_contended(pool);
+        let hash = scattered.then(|| spread(node, attempt));
         Self {
             pool,
             node,
             node_count,
-            attempt,
             stage: ChooserStage::OwnBlocks,
-            queue,
+            queue: VecDeque::new(),
+            start: hash.filter(|_| count > 0).and_then(|hash| pool.block_at(u128::from(hash) % count)),
+            // The upper bits, because the lower ones choose the block.
+            start_offset: hash.map_or(0, |hash| (hash >> 60) as u8 % IP_BLOCK_SIZE),
             cursor: None,
+            wrapped: false,
             searched: false,
-            free_blocks,
+            free_blocks: count.saturating_sub(taken as u128),
         }
     }
 
@@ -71,14 +87,17 @@ impl<'a> AddressChooser<'a> {
     pub(crate) fn next_free(&mut self, draft: &BlockDraft<'_>) -> Option<(IpBlockId, u8, Option<&'a str>)> {
         loop {
             while let Some(id) = self.queue.front() {
-                let Some(offset) = draft.free_offset(self.pool, id) else {
+                let own = draft.summary(id).is_some_and(|block| block.node == Some(self.node));
+                let claims = self.stage == ChooserStage::NewBlocks;
+                // No other node is expected to write to a block that this node claims.
+                let start = if own || claims { 0 } else { self.start_offset };
+                let Some(offset) = draft.free_offset(self.pool, id, start) else {
                     self.queue.pop_front();
                     continue;
                 };
-                if self.stage != ChooserStage::NewBlocks {
+                if !claims {
                     return Some((id.clone(), offset, None));
                 }
-                let own = draft.summary(id).is_some_and(|block| block.node == Some(self.node));
                 if !own && !self.is_ample() {
                     self.enter(ChooserStage::SharedBlocks);
                     break;
@@ -111,77 +130,76 @@ impl<'a> AddressChooser<'a> {
         self.stage = stage;
         self.queue.clear();
         self.cursor = None;
+        self.wrapped = false;
         self.searched = false;
     }
 
     /// Queues more blocks for the current stage. Returns false if there are none.
     fn refill(&mut self, draft: &BlockDraft<'_>) -> bool {
+        let node = self.node;
         match self.stage {
-            ChooserStage::OwnBlocks | ChooserStage::OtherNodes => {
-                if self.searched {
-                    return false;
-                }
-                let in_stage =
-                    |holder: &str| (holder == self.node) == (self.stage == ChooserStage::OwnBlocks);
-                self.queue = draft
-                    .summaries_of(self.pool)
-                    .filter(|block| block.node.is_some_and(in_stage))
-                    .map(|block| block.id.clone())
-                    .collect();
-                if self.stage == ChooserStage::OtherNodes {
-                    self.rotate_by_node(self.queue.len());
-                }
+            ChooserStage::OwnBlocks | ChooserStage::OtherNodes if self.searched => return false,
+            ChooserStage::OwnBlocks => {
+                let usable = |block: &BlockSummary<'_>| match block.node {
+                    Some(holder) => holder == node,
+                    None => draft.is_used_by(node, block.id),
+                };
+                let own = draft.summaries_of(self.pool).filter(usable);
+                self.queue = own.map(|block| block.id.clone()).collect();
             }
             ChooserStage::NewBlocks => {
-                self.queue_next_blocks(draft, |block| block.is_none_or(|block| block.is_claimable()));
+                self.queue_next(draft, |block| block.is_none_or(|block| block.is_claimable()));
             }
             // Include blocks that this node has claimed, because a request for another pool in the same batch
             // may have claimed one after the stage `OwnBlocks`.
             ChooserStage::SharedBlocks => {
-                let node = self.node;
                 let usable = |block: BlockSummary<'_>| block.node.is_none_or(|holder| holder == node);
-                self.queue_next_blocks(draft, |block| block.is_none_or(usable));
+                self.queue_next(draft, |block| block.is_none_or(usable));
+            }
+            ChooserStage::OtherNodes => {
+                let held = |block: &BlockSummary<'_>| block.node.is_some_and(|holder| holder != node);
+                let others = draft.summaries_of(self.pool).filter(held).map(|block| block.id.clone());
+                self.queue = others.collect();
+                let before_start = |id: &&IpBlockId| self.start.is_some_and(|start| id.first < start);
+                let skipped = self.queue.iter().filter(before_start).count();
+                self.queue.rotate_left(skipped.min(self.queue.len()));
             }
         }
         self.searched = true;
         !self.queue.is_empty()
     }
 
-    /// Queues the next blocks of the pool, in ascending order, that match `suitable` and have a free address.
-    fn queue_next_blocks(
-        &mut self,
-        draft: &BlockDraft<'_>,
-        suitable: impl Fn(Option<BlockSummary<'_>>) -> bool,
-    ) {
-        // After a conflict the node considers more blocks and starts at a different one than its competitors. The
-        // first attempt takes the lowest block, so an idle pool fills from its start, as users expect.
-        let window = 4usize.pow(self.attempt.min(5));
-        let skip = usize::from(self.cursor.is_some());
-        let space = self.pool.space();
-        let found = self
-            .pool
-            .blocks_from(self.cursor)
-            .skip(skip)
-            .map(|first| IpBlockId { space: space.clone(), first })
-            .filter(|id| suitable(draft.summary(id)) && draft.free_offset(self.pool, id).is_some())
-            .take(window);
-        self.queue = found.collect();
-        if let Some(last) = self.queue.back() {
-            self.cursor = Some(last.first);
-        }
-        if !self.searched {
-            self.rotate_by_node(window);
+    /// Queues the next block of the pool that matches `suitable` and has a free address.
+    fn queue_next(&mut self, draft: &BlockDraft<'_>, suitable: impl Fn(Option<BlockSummary<'_>>) -> bool) {
+        let (pool, space) = (self.pool, self.pool.space());
+        let id = |first: IpAddr| IpBlockId { space: space.clone(), first };
+        let fits = |id: &IpBlockId| suitable(draft.summary(id)) && draft.free_offset(pool, id, 0).is_some();
+        loop {
+            let from = self.cursor.or(self.start.filter(|_| !self.wrapped));
+            let end = self.start.filter(|_| self.wrapped);
+            let blocks = pool.blocks_from(from).skip(usize::from(self.cursor.is_some()));
+            let blocks = blocks.take_while(|first| end.is_none_or(|end| *first < end));
+            if let Some(found) = blocks.map(id).find(fits) {
+                self.cursor = Some(found.first);
+                self.queue.push_back(found);
+                return;
+            }
+            if self.wrapped || self.start.is_none() {
+                return;
+            }
+            (self.wrapped, self.cursor) = (true, None);
         }
     }
+}
 
-    /// Rotates the first `window` blocks of the queue by an amount that depends on node and attempt.
-    fn rotate_by_node(&mut self, window: usize) {
-        let window = window.min(self.queue.len());
-        if self.attempt > 0 && window > 1 {
-            let seed = self.node.bytes().chain(self.attempt.to_le_bytes());
-            self.queue.rotate_left((ferroband_model::fnv1a(seed) % window as u64) as usize);
-        }
+/// Returns a number that is different for most nodes and attempts.
+fn spread(node: &str, attempt: u32) -> u64 {
+    // The finalizer of MurmurHash3: every bit of FNV's hash affects every bit of the result.
+    let mut mixed = fnv1a(node.bytes().chain(attempt.to_le_bytes()));
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        mixed = (mixed ^ mixed >> 33).wrapping_mul(factor);
     }
+    mixed ^ mixed >> 33
 }
 
 #[cfg(test)]

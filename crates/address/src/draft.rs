@@ -1,15 +1,16 @@
 //! Planned block changes on top of a [`BlockView`].
 
-use crate::batch::BlockWrite;
-use crate::block::{AddressAllocation, AllocationOwner, IpBlock, IpBlockId};
+use crate::batch::{BlockAddition, BlockWrite};
+use crate::block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId};
 use crate::block_view::{BlockSummary, BlockView};
+use crate::error::AddressHolder;
 use crate::pool::AddressPool;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A [`BlockView`] with planned changes that are not written yet.
 pub(crate) struct BlockDraft<'a> {
     view: &'a BlockView,
+    node: &'a str,
     changed: BTreeMap<IpBlockId, IpBlock>,
     /// For each change since the last [`Self::commit`], the block and its planned state before the change.
     /// The state is `None` if the block had no planned change.
@@ -17,40 +18,65 @@ pub(crate) struct BlockDraft<'a> {
 }
 
 impl<'a> BlockDraft<'a> {
-    pub(crate) fn new(view: &'a BlockView) -> Self {
-        Self { view, changed: BTreeMap::new(), undo: Vec::new() }
+    pub(crate) fn new(view: &'a BlockView, node: &'a str) -> Self {
+        Self { view, node, changed: BTreeMap::new(), undo: Vec::new() }
     }
 
     /// Returns summaries of the existing and planned blocks that contain addresses of `pool`.
     pub(crate) fn summaries_of(&self, pool: &AddressPool) -> impl Iterator<Item = BlockSummary<'_>> {
         let (low, high) = pool.block_span();
-        let created = self.changed.range(low..=high).filter(|(id, _)| self.view.version(id).is_none());
+        let created = self.changed.range(low..=high).filter(|(id, _)| self.view.summary(id).is_none());
         let created = created
             .filter(|(id, _)| pool.has_keepable_in(id.first))
             .map(|(id, block)| BlockSummary::new(id, block));
-        let cached = self.view.summaries_of(pool).map(|cached| match self.changed.get_key_value(cached.id) {
-            Some((id, block)) => BlockSummary::new(id, block),
-            None => cached,
-        });
-        cached.chain(created)
+        let known = self.view.summaries_of(pool).map(|known| self.summary(known.id).unwrap_or(known));
+        known.chain(created)
     }
 
-    pub(crate) fn get(&self, id: &IpBlockId) -> Option<Cow<'_, IpBlock>> {
-        let changed = self.changed.get(id).map(Cow::Borrowed);
-        changed.or_else(|| self.view.get(id).map(|(block, _)| block))
+    /// Returns a block that is known in full or has planned changes.
+    pub(crate) fn get(&self, id: &IpBlockId) -> Option<&IpBlock> {
+        self.changed.get(id).or_else(|| self.view.get(id).map(|(block, _)| block))
     }
 
     /// Returns the summary of a block, including planned changes.
     pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
-        let changed = self.changed.get_key_value(id).map(|(id, block)| BlockSummary::new(id, block));
-        changed.or_else(|| self.view.summary(id))
+        let known = self.view.summary(id);
+        let Some((id, block)) = self.changed.get_key_value(id) else { return known };
+        let planned = BlockSummary::new(id, block);
+        // The planned state of a block that is not known in full has only the additions.
+        Some(match known {
+            Some(known) if self.view.get(id).is_none() => BlockSummary {
+                node: planned.node.or(known.node),
+                assigned_offsets: planned.assigned_offsets | known.assigned_offsets,
+                used: planned.used.saturating_add(known.used),
+                ..planned
+            },
+            _ => planned,
+        })
+    }
+
+    /// Whether other nodes have taken addresses of the pool that this node chose.
+    pub(crate) fn is_contended(&self, pool: &AddressPool) -> bool {
+        self.view.is_contended(pool)
+    }
+
+    /// Whether `node` has claimed the block or has an entry in it, including planned changes.
+    pub(crate) fn is_used_by(&self, node: &str, id: &IpBlockId) -> bool {
+        self.get(id).is_some_and(|block| block.is_used_by(node))
     }
 
     /// Returns, as a bit mask, the offsets in the block that `pool` offers and that are free.
     fn free_offsets(&self, pool: &AddressPool, id: &IpBlockId) -> u16 {
         let taken = self.summary(id).map_or(0, |block| block.assigned_offsets);
-        let withheld = if self.view.is_unreadable(id) { u16::MAX } else { self.view.lost_offsets(id) };
-        pool.offered_offsets(id.first) & !taken & !withheld
+        if self.view.is_unreadable(id) {
+            return 0;
+        }
+        pool.offered_offsets(id.first) & !taken
+    }
+
+    /// Returns a pod that has an address of a block that is not known in full.
+    pub(crate) fn hinted_holder(&self, id: &IpBlockId) -> Option<&AddressHolder> {
+        self.view.hinted_holder(id)
     }
 
     /// Returns which blocks cannot be read, for the error if a pool has no free address.
@@ -58,10 +84,11 @@ impl<'a> BlockDraft<'a> {
         self.view.unreadable_notice()
     }
 
-    /// Returns the lowest offset in the block that `pool` offers and that is free.
-    pub(crate) fn free_offset(&self, pool: &AddressPool, id: &IpBlockId) -> Option<u8> {
-        let free = self.free_offsets(pool, id);
-        (free != 0).then(|| free.trailing_zeros() as u8)
+    /// Returns the first offset in the block, counted from `start` and around the end, that `pool` offers and that is not
+    /// known to be assigned.
+    pub(crate) fn free_offset(&self, pool: &AddressPool, id: &IpBlockId, start: u8) -> Option<u8> {
+        let free = self.free_offsets(pool, id).rotate_right(start.into());
+        (free != 0).then(|| (free.trailing_zeros() as u8 + start) % IP_BLOCK_SIZE)
     }
 
     /// Returns the block and offset of the address of `pool` that `owner` released last, if it is still free.
@@ -74,8 +101,8 @@ impl<'a> BlockDraft<'a> {
         (self.free_offsets(pool, &id) >> offset & 1 != 0).then_some((id, offset))
     }
 
-    /// Sets or clears the allocation at an offset. A missing block is created. A new or unused block that no node has
-    /// claimed is claimed by `holder`.
+    /// Sets or clears the allocation at an offset. A block that is not known is created. A block that no node has claimed
+    /// is claimed by `holder`.
     pub(crate) fn set(
         &mut self,
         id: &IpBlockId,
@@ -87,12 +114,9 @@ impl<'a> BlockDraft<'a> {
         if present.as_ref().and_then(|block| block.entries.get(&offset)) == entry.as_ref() {
             return;
         }
-        let mut block = match present {
-            Some(block) => block.into_owned(),
-            None => IpBlock::new(id.clone(), holder.map(str::to_owned)),
-        };
+        let mut block = present.cloned().unwrap_or_else(|| IpBlock::new(id.clone(), None));
         let before = self.changed.get(id).cloned();
-        if block.node.is_none() && block.entries.is_empty() {
+        if block.node.is_none() {
             block.node = holder.map(str::to_owned);
         }
         match entry {
@@ -123,13 +147,29 @@ impl<'a> BlockDraft<'a> {
         let mut writes = Vec::with_capacity(self.changed.len());
         let mut positions = BTreeMap::new();
         for (id, block) in self.changed {
-            let write = match self.view.version(&id) {
-                Some(version) => BlockWrite::Replace { block, expected: version.clone() },
-                None => BlockWrite::Create(block),
+            let write = match self.view.get(&id) {
+                Some((known, version)) if !only_adds(known, &block) => {
+                    BlockWrite::Replace { block, expected: version.clone() }
+                }
+                known => BlockWrite::Add(addition(known.map(|(known, _)| known), block, self.node)),
             };
             positions.insert(id, writes.len());
             writes.push(write);
         }
         (writes, positions)
     }
+}
+
+/// Whether `block` has all entries of `known` unchanged, so that entries can be added without a version.
+fn only_adds(known: &IpBlock, block: &IpBlock) -> bool {
+    known.entries.iter().all(|(offset, entry)| block.entries.get(offset) == Some(entry))
+}
+
+/// Returns the entries of `block` that `known` does not have. A claim of `node` is repeated, because the block may have
+/// been deleted when it was empty.
+fn addition(known: Option<&IpBlock>, block: IpBlock, node: &str) -> BlockAddition {
+    let id = block.id();
+    let is_new = |offset: &u8| known.is_none_or(|known| !known.entries.contains_key(offset));
+    let entries = block.entries.into_iter().filter(|(offset, _)| is_new(offset)).collect();
+    BlockAddition { id, holder: block.node.filter(|holder| holder == node), entries }
 }

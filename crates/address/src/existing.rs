@@ -43,10 +43,8 @@ pub(crate) fn find_existing<'r>(
         }
     }
     let mut best_slots: HashMap<usize, (usize, AllocationSlot<'r>)> = HashMap::new();
-    // Compact blocks (of other nodes) matter only for sticky requests.
-    let sticky = requests.iter().any(|request| request.sticky);
     for pool in pools {
-        for (id, block) in view.full_or_sticky_blocks_of(pool, sticky) {
+        for (id, block) in view.blocks_of(pool) {
             for (offset, entry) in &block.entries {
                 // A pod never moves to another node, so only sticky addresses can be on another node.
                 if !entry.sticky && entry.node != node {
@@ -116,34 +114,43 @@ impl<'a> AllocationOwnerRef<'a> {
 #[cfg(test)]
 mod tests {
     use crate::whereabouts::WhereaboutsConfig;
-    use crate::{AddressPlanner, AddressRelease, BlockView, BlockWrite, ResourceVersion};
+    use crate::{AddressPlanner, AddressRelease, BlockView, BlockWrite, InMemoryBlocks};
     use ferroband_model::PodRef;
     use serde_json::json;
 
-    fn write(view: &mut BlockView, writes: Vec<BlockWrite>) {
-        for write in writes {
-            let (BlockWrite::Create(block) | BlockWrite::Replace { block, .. }) = write;
-            view.refresh(block, ResourceVersion("1".into()));
+    #[derive(Default)]
+    struct KnownBlocks {
+        stored: InMemoryBlocks,
+        view: BlockView,
+    }
+
+    impl KnownBlocks {
+        fn write(&mut self, writes: Vec<BlockWrite>) {
+            for write in writes {
+                let (block, version) = self.stored.write(&write).unwrap();
+                self.view.observe(block, version);
+            }
         }
     }
 
-    fn assign(view: &mut BlockView, pod: &str, uid: &str, sticky: bool, container: &str) -> String {
+    fn assign(known: &mut KnownBlocks, pod: &str, uid: &str, sticky: bool, container: &str) -> String {
         let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
         let config = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap();
         let pod = PodRef { namespace: "ns".into(), name: pod.into(), uid: uid.into() };
         let requests = config.requests(&pod, sticky, "net1", container);
-        let plan = AddressPlanner { node: "n", node_count: 1, attempt: 0 }.plan_assignments(view, &requests);
-        write(view, plan.writes);
+        let planner = AddressPlanner { node: "n", node_count: 1, attempt: 0 };
+        let plan = planner.plan_assignments(&known.view, &requests);
+        known.write(plan.writes);
         plan.assignments[0].address.to_string()
     }
 
     #[test]
     fn pod_keeps_its_address_when_its_statefulset_is_deleted_or_adopts_it() {
-        let mut view = BlockView::default();
-        let release = |view: &mut BlockView, container: &str| {
+        let mut view = KnownBlocks::default();
+        let release = |known: &mut KnownBlocks, container: &str| {
             let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
-            let plan = AddressPlanner::plan_releases(view, &[release]);
-            write(view, plan.writes);
+            let plan = AddressPlanner::plan_releases(&known.view, &[release]);
+            known.write(plan.writes);
         };
         assert_eq!(assign(&mut view, "db-0", "u", true, "c1"), "10.0.0.1/24");
         release(&mut view, "c1");

@@ -25,32 +25,38 @@ mod block;
 mod block_index;
 mod block_view;
 mod chooser;
-mod compact;
 mod draft;
 mod error;
-mod etcd_restore;
 mod existing;
+mod in_memory;
 mod ip_space;
 mod json_options;
 mod labels;
+mod node_allocator;
 mod planner;
 mod pool;
 mod range;
 mod requested;
 pub mod spiderpool;
+mod sticky;
 pub mod whereabouts;
 
 pub use batch::{
-    AddressAssignment, AddressRelease, AddressRequest, AssignmentPlan, BlockWrite, ReleasePlan,
-    ReleasedAddress, RequestRefusal,
+    AddressAssignment, AddressRelease, AddressRequest, AssignmentPlan, BlockAddition, BlockWrite,
+    ReleasePlan, ReleasedAddress, RequestRefusal,
 };
 pub use block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, IpBlockId, OwnerPod};
 pub use block_index::{IndexedBlock, InvalidIndexedBlock};
-pub use block_view::{BlockList, BlockSummary, BlockView, ResourceVersion};
+pub use block_view::{BlockSummary, BlockView, ResourceVersion};
 pub use error::{AddressHolder, Error};
+pub use in_memory::InMemoryBlocks;
 pub use ip_space::{IpFamily, IpSpace};
 pub use labels::{NODE_LABEL_PREFIX, SPACE_LABEL, node_label, space_label};
+pub use node_allocator::{
+    AllocationReply, BlockCall, CallOutcome, IpWithGateway, NodeAllocator, PodName, PoolGate, SandboxRequest,
+};
 pub use planner::AddressPlanner;
 pub use pool::AddressPool;
 pub use range::{Exclusion, IpRange, IpamWarning};
 pub use requested::{RequestedAddress, restrict_to_requested};
+pub use sticky::{StickyAddress, StickyRecord};

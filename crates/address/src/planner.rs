@@ -9,7 +9,6 @@ use crate::error::{AddressHolder, Error};
 use crate::existing::{AllocationSlot, find_existing};
 use crate::pool::AddressPool;
 use ipnet::IpNet;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,8 +33,12 @@ impl AddressPlanner<'_> {
     /// An owner that already has an address in one of the request's pools keeps it. When a write conflicts, refresh
     /// the block in the view and plan its requests again with `attempt` increased by one.
     pub fn plan_assignments(&self, view: &BlockView, requests: &[AddressRequest]) -> AssignmentPlan {
-        let mut batch =
-            AssignmentBatch { planner: self, draft: BlockDraft::new(view), choosers: HashMap::new(), view };
+        let mut batch = AssignmentBatch {
+            planner: self,
+            draft: BlockDraft::new(view, self.node),
+            choosers: HashMap::new(),
+            view,
+        };
         let (mut slots, mut in_use) = find_existing(view, self.node, requests);
         // Two requests of one owner, for example from two sandboxes of one pod, get the same address.
         let mut owned: HashMap<AllocationOwner, AllocationSlot<'_>> = HashMap::new();
@@ -43,7 +46,9 @@ impl AddressPlanner<'_> {
         let mut refusals = Vec::new();
         for positions in group_by_sandbox(requests) {
             let mut served = Vec::with_capacity(positions.len());
+            let mut cause = 0;
             let result = positions.iter().try_for_each(|position| {
+                cause = *position;
                 let request = &requests[*position];
                 let in_requested_pools =
                     |slot: &&AllocationSlot<'_>| request.pools.iter().any(|pool| **pool == *slot.pool);
@@ -69,7 +74,7 @@ impl AddressPlanner<'_> {
                     batch.draft.rollback();
                     // The choosers may have skipped addresses that the rollback made free again.
                     batch.choosers.clear();
-                    let refuse = |request| RequestRefusal { request, error: Error::clone(&error) };
+                    let refuse = |request| RequestRefusal { request, cause, error: Error::clone(&error) };
                     refusals.extend(positions.into_iter().map(refuse));
                 }
             }
@@ -139,8 +144,8 @@ impl<'r> AssignmentBatch<'r> {
     /// Releases addresses of other pools that are reserved for this pod name, because the pod's pools have changed.
     fn release_reserved(&mut self, request: &AddressRequest) {
         let Some(owner) = request.owner().filter(|_| request.sticky) else { return };
-        let readable = |block: &Cow<'_, IpBlock>| !self.view.is_unreadable(&block.id());
-        for block in self.view.full_or_sticky_blocks(true).filter(readable) {
+        let readable = |block: &&IpBlock| !self.view.is_unreadable(&block.id());
+        for block in self.view.iter().map(|(block, _)| block).filter(readable) {
             for (offset, entry) in &block.entries {
                 if entry.sticky && entry.is_reserved() && entry.owner(block.first) == owner {
                     self.draft.set(&block.id(), *offset, None, None);
@@ -187,7 +192,12 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
                 more += assigned.count();
                 continue;
             }
-            let Some(full) = draft.get(block.id) else { continue };
+            let Some(full) = draft.get(block.id) else {
+                let holder = draft.hinted_holder(block.id).filter(|holder| pool.contains(holder.address));
+                more += assigned.count().saturating_sub(holder.is_some().into());
+                holders.extend(holder.cloned());
+                continue;
+            };
             let entries = full.entries.iter().map(|(offset, entry)| (full.address(*offset), entry));
             for (address, entry) in entries.filter(|(address, _)| pool.contains(*address)) {
                 if holders.len() < MAX_HOLDERS_IN_ERROR {

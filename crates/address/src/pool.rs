@@ -187,6 +187,22 @@ impl AddressPool {
         })
     }
 
+    /// Returns the first address of the block with this number, counted from 0 in ascending order.
+    pub(crate) fn block_at(&self, mut index: u128) -> Option<IpAddr> {
+        let mut counted = None;
+        for (low, high) in &self.ranges {
+            let (from, to) = (low / SIZE, high / SIZE);
+            let from = from + u128::from(counted == Some(from));
+            counted = Some(to);
+            let blocks = (to + 1).saturating_sub(from);
+            if index < blocks {
+                return Some(self.family().address((from + index) * SIZE));
+            }
+            index -= blocks;
+        }
+        None
+    }
+
     /// Returns the first addresses of the pool's blocks in ascending order, starting with the block of `from` if it is
     /// set.
     pub(crate) fn blocks_from(&self, from: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + '_ {

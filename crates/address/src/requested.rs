@@ -113,7 +113,7 @@ pub fn restrict_to_requested(
 mod tests {
     use super::*;
     use crate::whereabouts::WhereaboutsConfig;
-    use crate::{AddressPlanner, BlockView, BlockWrite, ResourceVersion};
+    use crate::{AddressPlanner, BlockAddition, BlockView, BlockWrite, IpBlock, ResourceVersion};
     use ferroband_model::{FaultCode, PodRef};
     use serde_json::json;
 
@@ -128,9 +128,12 @@ mod tests {
     fn plan(view: &mut BlockView, requests: &[AddressRequest]) -> Result<Vec<String>, Error> {
         let planner = AddressPlanner { node: "n1", node_count: 1000, attempt: 0 };
         let plan = planner.plan_assignments(view, requests);
-        for (version, write) in plan.writes.into_iter().enumerate() {
-            let (BlockWrite::Create(block) | BlockWrite::Replace { block, .. }) = write;
-            view.observe(block, ResourceVersion(format!("{}", view.iter().count() + version + 1)));
+        for write in plan.writes {
+            let BlockWrite::Add(BlockAddition { id, entries, .. }) = write else { panic!("{write:?}") };
+            let known = view.get(&id).map(|(block, _)| block.clone());
+            let mut block = known.unwrap_or_else(|| IpBlock::new(id, None));
+            block.entries.extend(entries);
+            view.observe(block, ResourceVersion("1".into()));
         }
         match plan.refusals.into_iter().next() {
             Some(refusal) => Err(refusal.error),
@@ -144,7 +147,7 @@ mod tests {
         let range = || json!({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.9"]});
         let first = requests("a", range(), &["10.0.0.1/8"]).unwrap();
         assert_eq!(plan(&mut view, &first).unwrap(), ["10.0.0.1/24"]);
-        let recorded = view.iter().flat_map(|(block, _)| block.into_owned().entries).collect::<Vec<_>>();
+        let recorded = view.iter().flat_map(|(block, _)| block.entries.clone()).collect::<Vec<_>>();
         assert_eq!((recorded.len(), recorded[0].1.pool.as_str()), (1, "10.0.0.0/24"));
         assert_eq!(plan(&mut view, &first).unwrap(), ["10.0.0.1/24"], "repeated call");
         assert_eq!(plan(&mut view, &requests("b", range(), &[]).unwrap()).unwrap(), ["10.0.0.2/24"]);
@@ -170,12 +173,12 @@ mod tests {
     #[test]
     fn each_requested_address_takes_the_place_of_one_of_its_pool_and_the_rest_is_added() {
         let dual =
-            || json!({"type": "whereabouts", "range": "10.0.0.0/24", "ipRanges": [{"range": "fd00::/64"}]});
+            || json!({"type": "whereabouts", "range": "10.0.0.0/24", "ipRanges": [{"range": "fd00::/120"}]});
         let assigned = |ips: &[&str]| plan(&mut BlockView::default(), &requests("a", dual(), ips)?);
-        assert_eq!(assigned(&["fd00::7"]).unwrap(), ["10.0.0.1/24", "fd00::7/64"]);
-        assert_eq!(assigned(&["fd00::7", "10.0.0.7"]).unwrap(), ["10.0.0.7/24", "fd00::7/64"]);
+        assert_eq!(assigned(&["fd00::7"]).unwrap(), ["10.0.0.1/24", "fd00::7/120"]);
+        assert_eq!(assigned(&["fd00::7", "10.0.0.7"]).unwrap(), ["10.0.0.7/24", "fd00::7/120"]);
         let three = assigned(&["10.0.0.7", "10.0.0.8", "10.0.0.7/24"]).unwrap();
-        assert_eq!(three, ["10.0.0.7/24", "fd00::1/64", "10.0.0.8/24"]);
+        assert_eq!(three, ["10.0.0.7/24", "fd00::1/120", "10.0.0.8/24"]);
         assert!(matches!(assigned(&["10.0.0.7", "10.0.1.1"]), Err(Error::OutsidePools { .. })));
     }
 }

@@ -41,7 +41,7 @@ fn view_with(addresses: &[[u8; 4]]) -> BlockView {
     let mut view = BlockView::default();
     for address in addresses {
         let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), IpAddr::from(*address));
-        let cached = view.get(&id).map(|(block, _)| block.into_owned());
+        let cached = view.get(&id).map(|(block, _)| block.clone());
         let mut block = cached.unwrap_or_else(|| IpBlock::new(id, None));
         block.entries.insert(offset, entry.clone());
         view.observe(block, ResourceVersion("1".into()));
@@ -99,8 +99,8 @@ fn only_the_reserved_address_of_the_same_replica_is_released_with_a_change_of_po
     let planner = AddressPlanner { node: "n", node_count: 1, attempt: 0 };
     let plan = planner.plan_assignments(&view, &[request]);
     let offsets = |first: [u8; 4]| {
-        let write = plan.writes.iter().find(|write| write.block().first == IpAddr::from(first));
-        write.map(|write| write.block().entries.keys().copied().collect::<Vec<_>>())
+        let write = plan.writes.iter().find(|write| write.id().first == IpAddr::from(first));
+        write.map(|write| write.entries().keys().copied().collect::<Vec<_>>())
     };
     assert_eq!(offsets([10, 0, 0, 0]), Some(vec![2, 3, 4]), "a sandbox still uses offset 4");
     assert_eq!(offsets([10, 0, 1, 0]), Some(vec![1]));

@@ -26,6 +26,7 @@ pub fn all_crds() -> Vec<CustomResourceDefinition> {
         ferroband::NodePartitions::crd(),
         ferroband::Partition::crd(),
         ferroband::SpiderPoolCopy::crd(),
+        ferroband::StickyAddresses::crd(),
         ferroband::SubnetManagerHost::crd(),
         preserve_foreign_fields(cncf::NetworkAttachmentDefinition::crd()),
         preserve_foreign_fields(whereabouts::IPPool::crd()),

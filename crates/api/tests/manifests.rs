@@ -144,5 +144,5 @@ fn allocation_records_are_parsed() {
     let coordinator: SpiderCoordinator = round_trip("SpiderCoordinator", "default");
     assert_eq!((coordinator.spec.mode.as_str(), coordinator.spec.tune_pod_routes), ("auto", true));
     let block: AddressBlock = round_trip("AddressBlock", "default-192.168.0.0");
-    assert_eq!((block.spec.used, block.spec.entries["1"].sticky), (1, false));
+    assert_eq!((block.spec.entries.len(), block.spec.entries["1"].sticky), (1, false));
 }

@@ -2,16 +2,20 @@
 //! releases leaked addresses and publishes the assignments. Both read the same objects.
 
 use ferroband_address::{
-    AddressAllocation, Error, IpBlock, IpFamily, IpSpace, ResourceVersion,
+    AddressAllocation, BlockAddition, Error, IpBlock, IpFamily, IpSpace, ResourceVersion, SPACE_LABEL,
+    StickyAddress, StickyRecord, node_label, space_label,
     spiderpool::{
         IpPool, IpPoolSpec, LabelMatcher, LabelOperator, LabelRequirement, PoolAffinity, parse_ips,
     },
 };
 use ferroband_api::{
-    ferroband::{AddressBlock, AddressBlockEntry, AddressBlockSpec, SpiderPoolCopy},
+    ferroband::{
+        AddressBlock, AddressBlockEntry, AddressBlockSpec, SpiderPoolCopy, StickyAddressEntry, StickyAddresses,
+        StickyAddressesSpec,
+    },
     spiderpool::{SpiderIPPool, SpiderIPPoolSpec, SpiderReservedIP},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ManagedFieldsEntry};
 use kube::{Resource, ResourceExt, core::ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,11 +89,63 @@ pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> A
         first: block.first.to_string(),
         node: block.node.clone(),
         entries: entries.collect(),
-        used: block.used().into(),
-        free: block.free().into(),
     };
     let mut object = AddressBlock::new(&block.object_name(), spec);
+    let nodes = block.entries.values().map(|entry| entry.node.as_str()).chain(block.node.as_deref());
+    object.metadata.labels = Some(block_labels(&block.space, nodes));
     object.metadata.resource_version = expected.map(|version| version.0.clone());
+    // Every addition has a field manager of its own. This removes the managers that the object has collected. The next
+    // addition finds no managers, and the API server then protects all fields that exist.
+    object.metadata.managed_fields = expected.map(|_| vec![ManagedFieldsEntry::default()]);
+    object
+}
+
+/// Returns the labels of a block in `space` that `nodes` have claimed or have entries in. A node finds its blocks by
+/// them. An empty node name has no label.
+fn block_labels<'a>(space: &IpSpace, nodes: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    let nodes = nodes.filter(|node| !node.is_empty()).map(|node| (node_label(node), String::new()));
+    nodes.chain([(SPACE_LABEL.to_owned(), space_label(space))]).collect()
+}
+
+/// Returns the configuration that adds the entries of `addition` by server-side apply, and creates the block if it does
+/// not exist. Applied with a field manager that is used once, it conflicts if one of the offsets is taken or another node
+/// has claimed the block, and changes nothing else.
+pub fn addition_to_object(addition: &BlockAddition) -> AddressBlock {
+    let BlockAddition { id, holder, entries } = addition;
+    let block = IpBlock { entries: entries.clone(), ..IpBlock::new(id.clone(), holder.clone()) };
+    block_to_object(&block, None)
+}
+
+fn parse_sticky(entry: &StickyAddressEntry) -> Option<StickyAddress> {
+    Some(StickyAddress {
+        interface: entry.interface.clone(),
+        ordinal: u8::try_from(entry.ordinal).ok()?,
+        space: IpSpace::from_text(&entry.space),
+        address: entry.address.parse().ok()?,
+    })
+}
+
+/// Returns the addresses that the object points to. An entry that cannot be read points to nothing.
+pub fn sticky_from_object(object: &StickyAddresses) -> StickyRecord {
+    StickyRecord {
+        addresses: object.spec.addresses.iter().filter_map(parse_sticky).collect(),
+        version: object.metadata.resource_version.clone().map(ResourceVersion),
+    }
+}
+
+/// Returns the object for `record`, the addresses of the pods with this namespace and name. Without a version, the object
+/// must not exist yet.
+pub fn sticky_to_object(namespace: &str, name: &str, record: &StickyRecord) -> StickyAddresses {
+    let entry = |sticky: &StickyAddress| StickyAddressEntry {
+        interface: sticky.interface.clone(),
+        ordinal: sticky.ordinal.into(),
+        space: sticky.space.as_str().to_owned(),
+        address: sticky.address.to_string(),
+    };
+    let spec = StickyAddressesSpec { addresses: record.addresses.iter().map(entry).collect() };
+    let mut object = StickyAddresses::new(name, spec);
+    object.metadata.namespace = Some(namespace.to_owned());
+    object.metadata.resource_version = record.version.as_ref().map(|version| version.0.clone());
     object
 }
 

@@ -2,9 +2,9 @@
 
 use crate::{
     Error, NodeSettings,
-    address::{self, AddressBlockCache, ApiBlockStore, DetectionSettings},
+    address::{self, ApiBlockStore, AssignmentGate, DetectionSettings, OwnBlocks},
     caches::{
-        CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, watch_address_blocks,
+        CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache,
     },
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
@@ -27,7 +27,7 @@ use crate::{
     state_dirs::create_private_dirs,
 };
 use ferroband_attach::socket_path;
-use ferroband_daemon::{api_client, tasks::TaskSet};
+use ferroband_daemon::{RevisionHistory, RevisionWatch, api_client, tasks::TaskSet};
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch};
 use tracing::{info, warn};
@@ -61,11 +61,10 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     };
     let DevicePluginStatus { devices, registered } = plugin.start(&mut tasks).await?;
 
-    // Watch the API objects that CNI calls need, such as pods, networks, pools and address blocks.
+    // Watch the API objects that CNI calls need, such as pods, networks and pools.
     let client = api_client().await.map_err(|e| Error::Config { source: Box::new(e) })?;
     let pods = NodePodCache::new(client.clone());
     let networks = NetworkDefinitionCache::new(client.clone());
-    let blocks = Arc::new(AddressBlockCache::for_node(&settings.node));
     tasks.start_endless("pod watch", pods.clone().watch(settings.node.clone()));
     let spiderpool = SpiderpoolCache::new(client.clone(), settings.node.clone());
     tasks.start_endless("pool watch", spiderpool.clone().watch_pools());
@@ -78,7 +77,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     tasks.start_endless("service watch", coordinator_context.clone().watch_service_cidrs(client.clone()));
     let pod_cidrs = coordinator_context.clone().read_pod_cidrs(client.clone(), settings.node.clone());
     tasks.start_endless("pod CIDRs", pod_cidrs);
-    tasks.start_endless("address block watch", watch_address_blocks(client.clone(), blocks.clone()));
 
     if let Some(address) = settings.metrics {
         let exporter = MetricsExporter {
@@ -111,8 +109,12 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     start_configurator(configure, &mut tasks)?;
 
     // Start the address allocator, which writes allocations to the address blocks in batches.
-    let store = ApiBlockStore::new(client.clone());
-    let (allocator, batch_writer) = address::create_allocator(settings.node.clone(), blocks.clone(), store);
+    let revisions = Arc::new(RevisionWatch::new(RevisionHistory::default()));
+    let gate = AssignmentGate::open();
+    let (_restores_sender, restores) = watch::channel(0);
+    let blocks = Arc::new(OwnBlocks::new(&settings.node));
+    let store = ApiBlockStore::new(client.clone(), revisions);
+    let (allocator, batch_writer) = address::create_allocator(blocks.clone(), gate, store);
     let nodes = batch_writer.node_count();
     tasks.start_endless("address batch writer", batch_writer.run());
 
@@ -152,6 +154,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         pods: pods.shared_cache(),
         membership: membership.clone(),
         allocations_restored: restored_sender,
+        restores,
     };
     tasks.start_endless("allocation evidence", evidence.run());
 

@@ -113,6 +113,11 @@ impl FakeApi {
         self.lock().calls.iter().map(|call| call.query.clone()).collect()
     }
 
+    /// Forgets the requests that were received so far.
+    pub fn clear_calls(&self) {
+        self.lock().calls.clear();
+    }
+
     /// Returns the body of the last request with this verb and path.
     pub fn last_body(&self, verb: &str, path: &str) -> Value {
         let state = self.lock();
@@ -171,15 +176,55 @@ impl FakeApi {
                 }
                 Some(_) => stored(&mut state, path.to_owned(), body),
             },
-            // A PATCH does not change the stored object. Tests inspect the recorded request instead.
+            Method::PATCH if path.contains("/addressblocks/") => {
+                match apply_block(state.objects.get(path), body) {
+                    Some(object) => stored(&mut state, path.to_owned(), object),
+                    None => failure(StatusCode::CONFLICT, "Conflict"),
+                }
+            }
+            // Another PATCH does not change the stored object. Tests inspect the recorded request instead.
             Method::PATCH => {
                 let stored = state.objects.get(path.trim_end_matches("/status")).cloned();
                 (StatusCode::OK, stored.unwrap_or_else(|| json!({"metadata": {"name": "patched"}})))
             }
             _ => match state.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
+                None if path.ends_with("/addressblocks") => {
+                    let inside = |at: &String| at.starts_with(&format!("{path}/"));
+                    let items: Vec<_> =
+                        state.objects.iter().filter(|(at, _)| inside(at)).map(|(_, object)| object).collect();
+                    let metadata = json!({"resourceVersion": state.version.to_string()});
+                    (
+                        StatusCode::OK,
+                        json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}),
+                    )
+                }
                 None => failure(StatusCode::NOT_FOUND, "NotFound"),
             },
         }
     }
+}
+
+/// Returns the AddressBlock after a server-side apply by a new field manager, or `None` on a conflict.
+fn apply_block(stored: Option<&Value>, applied: Value) -> Option<Value> {
+    let Some(mut object) = stored.cloned() else { return Some(applied) };
+    let node = &applied["spec"]["node"];
+    let other = &object["spec"]["node"];
+    if !node.is_null() && !other.is_null() && node != other {
+        return None;
+    }
+    if !node.is_null() {
+        object["spec"]["node"] = node.clone();
+    }
+    for (offset, entry) in applied["spec"]["entries"].as_object()? {
+        let present = &mut object["spec"]["entries"][offset];
+        if !present.is_null() && present != entry {
+            return None;
+        }
+        *present = entry.clone();
+    }
+    for (label, value) in applied["metadata"]["labels"].as_object().into_iter().flatten() {
+        object["metadata"]["labels"][label] = value.clone();
+    }
+    Some(object)
 }

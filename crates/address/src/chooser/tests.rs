@@ -40,7 +40,7 @@ fn take(
     node_count: usize,
     attempt: u32,
 ) -> Vec<(String, bool)> {
-    let mut draft = BlockDraft::new(view);
+    let mut draft = BlockDraft::new(view, "own");
     let mut chooser = AddressChooser::new(pool, &draft, "own", node_count, attempt);
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -78,8 +78,9 @@ fn own_blocks_come_first_and_in_ascending_order_after_any_conflict() {
 
 #[test]
 fn blocks_of_other_nodes_are_taken_in_order_until_a_conflict() {
-    let (pool, view) = (pool("10.0.0.0/26"), view(&["a", "b", "c", "d"]));
+    let (pool, mut view) = (pool("10.0.0.0/26"), view(&["a", "b", "c", "d"]));
     assert_eq!(addresses(take(&pool, &view, 1, 1, 0)), ["10.0.0.2"]);
+    view.note_assignment(&pool, true);
     let starts: std::collections::BTreeSet<_> =
         (1..20).flat_map(|attempt| addresses(take(&pool, &view, 1, 1, attempt))).collect();
     assert!(starts.len() > 1, "after conflicts, other blocks are tried: {starts:?}");
@@ -101,4 +102,28 @@ fn empty_block_without_holder_is_claimed() {
     view.observe(IpBlock::new(id, None), ResourceVersion("1".into()));
     let taken = take(&pool("10.0.0.0/26"), &view, 1, 1, 0);
     assert_eq!(taken, [("10.0.0.1".to_owned(), true)]);
+}
+
+#[test]
+fn search_that_starts_in_the_middle_reaches_every_address() {
+    let pool = pool("10.0.0.0/26");
+    let mut view = BlockView::default();
+    view.note_assignment(&pool, true);
+    for attempt in 0..20 {
+        let mut taken = addresses(take(&pool, &view, 100, 9, attempt));
+        taken.sort();
+        taken.dedup();
+        assert_eq!(taken.len(), 62, "{taken:?}");
+    }
+}
+
+#[test]
+fn block_that_the_node_uses_comes_before_unknown_blocks() {
+    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 32].into());
+    let mut block = IpBlock::new(id, None);
+    block.entries.insert(0, AddressAllocation { node: "own".into(), ..entry() });
+    block.entries.insert(1, AddressAllocation { node: "other".into(), ..entry() });
+    let mut view = BlockView::default();
+    view.observe(block, ResourceVersion("1".into()));
+    assert_eq!(addresses(take(&pool("10.0.0.0/26"), &view, 1, 9, 0)), ["10.0.0.34"]);
 }

@@ -1,39 +1,39 @@
 use super::*;
 use crate::{
-    AddressRelease, BlockWrite, IpBlock, IpBlockId, IpSpace, ResourceVersion, whereabouts::WhereaboutsConfig,
+    AddressRelease, BlockAddition, BlockWrite, InMemoryBlocks, IpBlock, IpBlockId, IpSpace,
+    whereabouts::WhereaboutsConfig,
 };
 use ferroband_model::PodRef;
 use serde_json::json;
+use std::collections::HashSet;
 
-/// A block store in which every write succeeds.
+/// The stored blocks, and the view of a node that knows all of them.
 #[derive(Default)]
-struct InMemoryBlockStore {
+struct KnownBlocks {
+    stored: InMemoryBlocks,
     view: BlockView,
-    version: u64,
 }
 
-impl InMemoryBlockStore {
+impl KnownBlocks {
     fn put(&mut self, block: IpBlock) {
-        self.version += 1;
-        self.view.observe(block, ResourceVersion(self.version.to_string()));
+        let (id, holder, entries) = (block.id(), block.node, block.entries);
+        self.write(&BlockWrite::Add(BlockAddition { id, holder, entries }));
+    }
+
+    fn write(&mut self, write: &BlockWrite) {
+        let (block, version) = self.stored.write(write).expect("no conflict");
+        self.view.observe(block, version);
     }
 
     fn commit(&mut self, plan: &AssignmentPlan) -> Vec<String> {
-        for write in &plan.writes {
-            let known = self.view.get(&write.block().id()).map(|(_, version)| version.clone());
-            match write {
-                BlockWrite::Create(_) => assert_eq!(known, None),
-                BlockWrite::Replace { expected, .. } => assert_eq!(known.as_ref(), Some(expected)),
-            }
-            self.put(write.block().clone());
-        }
+        plan.writes.iter().for_each(|write| self.write(write));
         plan.assignments.iter().map(|answer| answer.address.to_string()).collect()
     }
 
     fn release(&mut self, container: &str) {
         let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
         for write in AddressPlanner::plan_releases(&self.view, &[release]).writes {
-            self.put(write.block().clone());
+            self.write(&write);
         }
     }
 
@@ -74,9 +74,9 @@ fn fresh_pool_starts_at_its_first_address() {
     let pool = pool("192.168.0.0/24");
     let plan = AddressPlanner { node: "a", node_count: 2, attempt: 0 }
         .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
-    let [BlockWrite::Create(block)] = &plan.writes[..] else { panic!("{plan:?}") };
-    assert_eq!(block.object_name(), "default-192.168.0.0");
-    assert_eq!((block.node.as_deref(), block.used(), block.free()), (Some("a"), 1, 15));
+    let [BlockWrite::Add(block)] = &plan.writes[..] else { panic!("{plan:?}") };
+    assert_eq!(block.id.object_name(), "default-192.168.0.0");
+    assert_eq!((block.holder.as_deref(), block.entries.len()), (Some("a"), 1));
     let entry = &block.entries[&1];
     assert_eq!((entry.pod.as_str(), entry.interface.as_str(), entry.node.as_str()), ("ns/p0", "net1", "a"));
     let expected = AddressAssignment {
@@ -92,7 +92,7 @@ fn fresh_pool_starts_at_its_first_address() {
 #[test]
 fn new_sandbox_gets_the_previous_address_unless_it_is_taken() {
     let pool = pool("192.168.0.0/24");
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     assert_eq!(
         store.assign("a", 1, &pods(&pool, 0..3)),
         ["192.168.0.1/24", "192.168.0.2/24", "192.168.0.3/24"]
@@ -115,7 +115,7 @@ fn new_sandbox_gets_the_previous_address_unless_it_is_taken() {
 #[test]
 fn two_interfaces_of_a_pod_get_two_addresses() {
     let pool = pool("192.168.0.0/24");
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let both = [request(&pool, "p", "net1"), request(&pool, "p", "net2")];
     assert_eq!(store.assign("a", 1, &both), ["192.168.0.1/24", "192.168.0.2/24"]);
 }
@@ -124,7 +124,7 @@ fn two_interfaces_of_a_pod_get_two_addresses() {
 #[test]
 fn overlapping_pools_of_one_space_never_assign_the_same_address() {
     let (narrow, wide) = (pool("10.0.0.0/24"), pool("10.0.0.0/16"));
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let both = [request(&narrow, "p", "net1"), request(&wide, "p", "net2")];
     assert_eq!(store.assign("a", 1, &both), ["10.0.0.1/24", "10.0.0.2/16"]);
     assert_eq!(store.view.iter().count(), 1);
@@ -139,7 +139,7 @@ fn pools_of_different_spaces_assign_addresses_independently() {
         |name: &str| pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "network_name": name}));
     let own =
         pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/28", "enable_overlapping_ranges": false}));
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let all =
         [request(&named("a"), "p", "net1"), request(&named("b"), "q", "net1"), request(&own, "r", "net1")];
     assert_eq!(store.assign("a", 1, &all), ["10.0.0.1/24", "10.0.0.1/24", "10.0.0.1/28"]);
@@ -148,7 +148,7 @@ fn pools_of_different_spaces_assign_addresses_independently() {
 #[test]
 fn repeated_request_of_an_owner_returns_its_address() {
     let pool = pool("192.168.0.0/24");
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     store.assign("a", 1, &pods(&pool, 0..3));
     let mut again = pods(&pool, 1..2);
     let planner = AddressPlanner { node: "a", node_count: 1, attempt: 0 };
@@ -167,7 +167,7 @@ fn repeated_request_of_an_owner_returns_its_address() {
 #[test]
 fn statefulset_pod_keeps_its_address_when_re_created_on_another_node() {
     let pool = pool("192.168.0.0/24");
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let mut db = AddressRequest { sticky: true, ..request(&pool, "db-0", "net1") };
     store.assign("a", 1, &pods(&pool, 0..3));
     assert_eq!(store.assign("a", 2, std::slice::from_ref(&db)), ["192.168.0.4/24"]);
@@ -193,7 +193,7 @@ fn statefulset_pod_keeps_its_address_when_re_created_on_another_node() {
 #[test]
 fn statefulset_pod_in_another_pool_releases_its_reserved_address() {
     let (old, new) = (pool("192.168.0.0/24"), pool("10.0.0.0/24"));
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let db = |pool: &Arc<AddressPool>, interface: &str| AddressRequest {
         sticky: true,
         ..request(pool, "db-0", interface)
@@ -203,7 +203,7 @@ fn statefulset_pod_in_another_pool_releases_its_reserved_address() {
         ["192.168.0.1/24", "192.168.0.2/24"]
     );
     store.release("container-db-0");
-    let used = |store: &InMemoryBlockStore| store.view.iter().map(|(block, _)| block.used()).sum::<u8>();
+    let used = |store: &KnownBlocks| store.view.iter().map(|(block, _)| block.used()).sum::<u8>();
     assert_eq!(used(&store), 2);
     assert_eq!(
         store.assign("b", 1, &[db(&new, "net1"), db(&old, "net2")]),
@@ -218,14 +218,14 @@ fn two_requests_of_one_owner_in_a_batch_get_one_address() {
     let pool = pool("192.168.0.0/24");
     let first = request(&pool, "p", "net1");
     let second = AddressRequest { container: "restarted".into(), ..first.clone() };
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     assert_eq!(store.assign("a", 1, &[first, second]), ["192.168.0.1/24", "192.168.0.1/24"]);
     assert_eq!(store.view.iter().map(|(block, _)| block.used()).sum::<u8>(), 1);
 }
 
 #[test]
 fn address_outside_the_requested_pool_is_not_kept() {
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     store.assign("a", 1, &pods(&pool("10.0.0.0/28"), 0..1));
     let moved = pods(&pool("10.0.0.64/28"), 0..1);
     assert_eq!(store.assign("a", 1, &moved), ["10.0.0.65/28"]);
@@ -233,34 +233,35 @@ fn address_outside_the_requested_pool_is_not_kept() {
 
 #[test]
 fn batch_fills_block_by_block_with_one_write_each() {
-    let pool = pool("10.0.0.0/16");
-    let plan = AddressPlanner { node: "a", node_count: 8, attempt: 0 }
+    let pool = pool("10.0.0.0/23"); // 32 blocks
+    let plan = AddressPlanner { node: "a", node_count: 2, attempt: 0 }
         .plan_assignments(&BlockView::default(), &pods(&pool, 0..64));
     // The first block contains the network address, so it has only 15 assignable addresses. The others have 16.
-    let used: Vec<_> = plan.writes.iter().map(|write| write.block().used()).collect();
+    let used: Vec<_> = plan.writes.iter().map(|write| write.entries().len()).collect();
     assert_eq!(used, [15, 16, 16, 16, 1]);
-    assert!(plan.writes.iter().all(|write| write.block().node.as_deref() == Some("a")));
+    let claims =
+        |write: &BlockWrite| matches!(write, BlockWrite::Add(block) if block.holder.as_deref() == Some("a"));
+    assert!(plan.writes.iter().all(claims));
 }
 
 #[test]
 fn blocks_are_claimed_only_while_four_are_free_per_node() {
     let pool = pool("10.0.0.0/24"); // 16 blocks
-    let mut store = InMemoryBlockStore::default();
-    let holders =
-        |store: &InMemoryBlockStore| store.view.iter().filter(|(block, _)| block.node.is_some()).count();
+    let mut store = KnownBlocks::default();
+    let holders = |store: &KnownBlocks| store.view.iter().filter(|(block, _)| block.node.is_some()).count();
     store.assign("a", 2, &pods(&pool, 0..254));
     // With two nodes, a block is claimed only while at least eight blocks are free, so nine of the sixteen
     // blocks must be claimed. The others are shared.
     assert_eq!((holders(&store), store.view.iter().count()), (9, 16));
     let crowd = AddressPlanner { node: "a", node_count: 5, attempt: 0 }
         .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
-    assert_eq!(crowd.writes[0].block().node, None);
+    assert!(matches!(&crowd.writes[0], BlockWrite::Add(block) if block.holder.is_none()));
 }
 
 #[test]
 fn free_addresses_in_blocks_of_other_nodes_are_used_last() {
     let pool = pool("10.0.0.0/27"); // two blocks, 30 addresses
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.0".parse().unwrap());
     store.put(IpBlock::new(id, Some("b".into())));
     let served = store.assign("a", 2, &pods(&pool, 0..20));
@@ -271,19 +272,19 @@ fn free_addresses_in_blocks_of_other_nodes_are_used_last() {
 }
 
 #[test]
-fn block_claimed_for_another_pool_of_the_batch_is_used() {
+fn block_used_for_another_pool_of_the_batch_is_used() {
     let narrow = pool("10.0.0.15-10.0.0.16/24");
     let wide = pool_of(json!({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.16"]}));
     let batch = [request(&narrow, "p", "net1"), request(&wide, "q", "net1"), request(&narrow, "r", "net1")];
-    let served = InMemoryBlockStore::default().assign("a", 1, &batch);
-    assert_eq!(served, ["10.0.0.15/24", "10.0.0.17/24", "10.0.0.16/24"]);
+    let served = KnownBlocks::default().assign("a", 1, &batch);
+    assert_eq!(served, ["10.0.0.15/24", "10.0.0.1/24", "10.0.0.16/24"]);
 }
 
 // Case: ipam W09
 #[test]
 fn full_pool_reports_exhaustion_with_holders() {
     let pool = pool("192.168.1.5-192.168.1.12/24");
-    let mut store = InMemoryBlockStore::default();
+    let mut store = KnownBlocks::default();
     store.assign("a", 1, &pods(&pool, 0..8));
     let plan = AddressPlanner { node: "b", node_count: 2, attempt: 0 }
         .plan_assignments(&store.view, &pods(&pool, 8..9));
@@ -319,10 +320,7 @@ fn pools_are_used_in_order() {
             ..request(&pools[0], &format!("p{name}"), "net1")
         })
         .collect();
-    assert_eq!(
-        InMemoryBlockStore::default().assign("a", 1, &batch),
-        ["10.2.0.1/24", "10.2.0.2/24", "10.1.0.1/24"]
-    );
+    assert_eq!(KnownBlocks::default().assign("a", 1, &batch), ["10.2.0.1/24", "10.2.0.2/24", "10.1.0.1/24"]);
 }
 
 #[test]
@@ -346,38 +344,58 @@ fn request_without_pod_uid_or_container_id_is_refused() {
 }
 
 #[test]
-fn nodes_choose_different_blocks_after_conflicts() {
+fn nodes_start_at_different_addresses_of_a_large_pool() {
+    // 4096 blocks: each of 8 nodes claims one, and 8000 nodes share them.
     let pool = pool("10.0.0.0/16");
-    let first_choice = |node: &str, attempt| {
-        let plan = AddressPlanner { node, node_count: 8, attempt }
-            .plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
-        plan.assignments[0].address
+    let first = |node: &str, node_count, attempt| {
+        let planner = AddressPlanner { node, node_count, attempt };
+        let plan = planner.plan_assignments(&BlockView::default(), &pods(&pool, 0..1));
+        let [BlockWrite::Add(block)] = &plan.writes[..] else { panic!("{plan:?}") };
+        (block.id.first, block.holder.is_some(), plan.assignments[0].address.addr())
     };
     let nodes: Vec<_> = (0..8).map(|i| format!("node-{i}")).collect();
-    let choices = |attempt| {
-        nodes.iter().map(|node| first_choice(node, attempt)).collect::<std::collections::HashSet<_>>()
+    let blocks: HashSet<_> = nodes.iter().map(|node| first(node, 8, 0).0).collect();
+    assert_eq!(blocks.len(), 8);
+    assert!(first("node-0", 8, 0).1 && !first("node-0", 8000, 0).1);
+    assert_ne!(first("node-0", 8, 0), first("node-0", 8, 1), "another block after a conflict");
+    let crowd: Vec<_> = (0..8000).map(|i| first(&format!("node-{i}"), 8000, 0).2).collect();
+    let distinct: HashSet<_> = crowd.iter().collect();
+    // 8000 random choices among 65534 addresses are about 7530 different ones.
+    assert!(distinct.len() > 7400, "{}", distinct.len());
+}
+
+#[test]
+fn small_pool_is_scattered_only_while_other_nodes_take_its_addresses() {
+    let pool = pool("10.0.0.0/24");
+    let planned = |view: &BlockView, node: &str| {
+        let planner = AddressPlanner { node, node_count: 100, attempt: 1 };
+        planner.plan_assignments(view, &pods(&pool, 0..1)).assignments[0].address.addr()
     };
-    assert_eq!(choices(0).len(), 1);
-    assert!(choices(3).len() >= 6, "{:?}", choices(3));
+    let mut view = BlockView::default();
+    assert_eq!(planned(&view, "a").to_string(), "10.0.0.1");
+    view.note_assignment(&pool, true);
+    let choices: HashSet<_> = (0..8).map(|i| planned(&view, &format!("node-{i}"))).collect();
+    assert!(choices.len() >= 7, "{choices:?}");
+    for _ in 0..64 {
+        view.note_assignment(&pool, false);
+    }
+    assert_eq!(planned(&view, "a").to_string(), "10.0.0.1");
 }
 
 #[test]
 fn ipv6_64_pool_is_planned_without_enumerating_its_blocks() {
     let pool = pool("fd00::/64");
-    let mut store = InMemoryBlockStore::default();
-    assert_eq!(store.assign("a", 1000, &pods(&pool, 0..2)), ["fd00::1/64", "fd00::2/64"]);
-    assert_eq!(
-        store.view.iter().next().unwrap().0.object_name(),
-        "default-fd00-0000-0000-0000-0000-0000-0000-0000"
-    );
+    let mut known = KnownBlocks::default();
+    let served = known.assign("a", 1000, &pods(&pool, 0..2));
+    assert_eq!(known.view.iter().count(), 1, "{served:?}");
 }
 
 // Case: ipam A30
 #[test]
 fn pool_assigns_its_5001st_address_and_its_last() {
     let pool = pool("10.40.0.0-10.40.19.200/16");
-    let mut store = InMemoryBlockStore::default();
-    let counts = |store: &mut InMemoryBlockStore, pods: std::ops::Range<usize>| {
+    let mut store = KnownBlocks::default();
+    let counts = |store: &mut KnownBlocks, pods: std::ops::Range<usize>| {
         let plan = AddressPlanner { node: "a", node_count: 1, attempt: 0 }
             .plan_assignments(&store.view, &self::pods(&pool, pods));
         store.commit(&plan);

@@ -1,90 +1,155 @@
-//! A cluster of nodes that plan, write and crash.
+//! A cluster of nodes that assign and release addresses, lose replies, crash and are fenced.
 
-use crate::api_server::InMemoryApiServer;
 use ferroband_address::{
-    AddressPlanner, AddressPool, AddressRelease, AddressRequest, AssignmentPlan, BlockView, BlockWrite,
-    Error, IpSpace,
+    AddressPool, AddressRelease, AddressRequest, AllocationReply, BlockCall, BlockWrite, CallOutcome,
+    InMemoryBlocks, IpBlockId, IpSpace, NodeAllocator, SandboxRequest,
 };
-use ferroband_model::PodRef;
-use ipnet::IpNet;
+use ferroband_model::{Fault, FaultCode, PodRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What happens to the calls of a round.
+#[derive(Clone, Copy, Debug)]
+pub enum Delivery {
+    Executed,
+    /// Executed, but the reply is lost.
+    ReplyLost,
+    /// Never executed.
+    Dropped,
+    /// Executed long after the node has given up waiting.
+    Delayed,
+}
 
 #[derive(Clone, Debug)]
 pub enum InterleavingStep {
-    /// Plan addresses for these pods from the node's view, and store the plan.
-    Plan { node: usize, pods: Vec<usize> },
-    /// Execute up to `writes` further writes of the stored plan.
-    Write { node: usize, writes: usize },
-    /// Execute the remaining writes of the stored plan, and plan again after conflicts, until all requests
-    /// are assigned or refused.
-    Finish { node: usize },
-    /// Let the node's watch catch up.
-    Watch { node: usize },
-    /// Kill the node's daemon and start it again.
-    Crash { node: usize },
-    /// Delete the current sandbox of a pod, which releases its addresses.
-    Delete { pod: usize },
-    /// Deliver a late DEL for an earlier sandbox of the pod.
-    LateDelete { node: usize, pod: usize },
+    /// Create sandboxes for these pods.
+    Add(Vec<usize>),
+    /// Delete the sandbox of a pod.
+    Delete(usize),
+    /// Let the node plan its next calls.
+    Plan(usize),
+    /// Execute the planned calls of the node, with one delivery per call.
+    Deliver(usize, Vec<Delivery>),
+    /// Execute one delayed call.
+    DeliverLate,
+    /// Kill the node's daemon and start it again. Its pods continue.
+    Crash(usize),
+    /// The node is lost: its pods are gone, and the leader deletes their entries.
+    Fence(usize),
+    /// The leader deletes empty blocks.
+    DeleteEmpty,
+    /// The leader writes the index.
+    PublishIndex,
+    /// The node looks for entries of sandboxes that do not exist, and releases them.
+    Evidence(usize),
+    Wait(Duration),
 }
 
-#[derive(Default)]
-struct InterleavingNode {
-    view: BlockView,
-    /// The stored plan, as (requests, plan, number of executed writes, attempt).
-    plan_in_progress: Option<(Vec<AddressRequest>, AssignmentPlan, usize, u32)>,
+/// A request that a node has not answered.
+#[derive(Clone, Debug)]
+enum Ticket {
+    Add { pod: usize, container: String },
+    Release,
 }
 
-/// Addresses reported to a pod. The key is (interface, ordinal, whether the address is IPv6). The value is the address
-/// and the sandbox that requested it.
-type ReportedAddresses = BTreeMap<(String, u8, bool), (IpNet, String)>;
+#[derive(Default, Clone, Debug)]
+struct Pod {
+    /// Number of sandboxes so far.
+    sandboxes: usize,
+    /// Number of times that the pod was re-created with another UID.
+    incarnation: usize,
+    node: usize,
+    sandbox: Sandbox,
+}
+
+#[derive(Default, Clone, Debug, PartialEq)]
+enum Sandbox {
+    #[default]
+    None,
+    Starting(String),
+    Running(String, Vec<IpAddr>),
+}
+
+impl Sandbox {
+    fn container(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Starting(container) | Self::Running(container, _) => Some(container),
+        }
+    }
+}
+
+struct Node {
+    allocator: NodeAllocator<Ticket>,
+    calls: Vec<BlockCall>,
+}
 
 pub struct InterleavingCluster {
-    server: InMemoryApiServer,
-    nodes: Vec<InterleavingNode>,
+    server: InMemoryBlocks,
+    nodes: Vec<Node>,
     pools: Vec<Arc<AddressPool>>,
     /// Assignable ranges, as (space, first address, last address), written down independently of the pools.
     offered: Vec<(IpSpace, IpAddr, IpAddr)>,
-    reported: BTreeMap<usize, ReportedAddresses>,
-    /// Number of earlier sandboxes of each pod.
-    sandboxes: BTreeMap<usize, usize>,
-    /// Number of times that each pod was re-created with a new UID.
-    incarnations: BTreeMap<usize, usize>,
+    pods: BTreeMap<usize, Pod>,
+    delayed: Vec<(usize, BlockCall)>,
+    now: Duration,
+    /// Refusals because no address was free.
+    pub exhausted: usize,
 }
+
+/// These pods belong to StatefulSets.
+pub const STICKY_PODS: std::ops::Range<usize> = 500..504;
 
 impl InterleavingCluster {
     pub fn new(nodes: usize, pools: Vec<Arc<AddressPool>>, offered: Vec<(IpSpace, IpAddr, IpAddr)>) -> Self {
-        let nodes = (0..nodes).map(|_| InterleavingNode::default()).collect();
-        let (reported, sandboxes, incarnations) = Default::default();
-        Self {
-            server: InMemoryApiServer::default(),
-            nodes,
-            pools,
-            offered,
-            reported,
-            sandboxes,
-            incarnations,
+        let nodes =
+            (0..nodes).map(|node| Node { allocator: start(node, nodes), calls: Vec::new() }).collect();
+        let (server, pods, delayed, now) = Default::default();
+        Self { server, nodes, pools, offered, pods, delayed, now, exhausted: 0 }
+    }
+
+    pub fn apply(&mut self, step: InterleavingStep) {
+        let count = self.nodes.len();
+        match step {
+            InterleavingStep::Add(pods) => pods.into_iter().for_each(|pod| self.add(pod)),
+            InterleavingStep::Delete(pod) => self.delete(pod),
+            InterleavingStep::Plan(node) => self.plan(node % count),
+            InterleavingStep::Deliver(node, deliveries) => self.deliver(node % count, &deliveries),
+            InterleavingStep::DeliverLate => self.deliver_late(),
+            InterleavingStep::Crash(node) => self.crash(node % count),
+            InterleavingStep::Fence(node) => self.fence(node % count),
+            InterleavingStep::DeleteEmpty => self.delete_empty(),
+            InterleavingStep::PublishIndex => self.publish_index(),
+            InterleavingStep::Evidence(node) => self.release_orphans(node % count),
+            InterleavingStep::Wait(time) => self.now += time,
         }
     }
 
-    /// Returns the node of a pod, derived from the number of the pod. Pods never move.
-    fn node_of(&self, pod: usize) -> usize {
-        pod % self.nodes.len()
+    /// Creates a sandbox, unless the pod has one.
+    pub fn add(&mut self, number: usize) {
+        let count = self.nodes.len();
+        let pod = self.pods.entry(number).or_insert_with(|| Pod { node: number % count, ..Pod::default() });
+        if pod.sandbox != Sandbox::None {
+            return;
+        }
+        pod.sandboxes += 1;
+        let container = format!("c{number}-{}", pod.sandboxes);
+        pod.sandbox = Sandbox::Starting(container.clone());
+        let node = pod.node;
+        let sandbox = SandboxRequest {
+            requests: self.requests(number, &container),
+            what: "network a".into(),
+            deadline: self.now + Duration::from_secs(15),
+            restore: false,
+        };
+        self.nodes[node].allocator.push_assignment(sandbox, Ticket::Add { pod: number, container });
     }
 
-    fn node_name(node: usize) -> String {
-        format!("node-{node}")
-    }
-
-    fn container(&self, pod: usize) -> String {
-        format!("c{pod}-{}", self.sandboxes.get(&pod).copied().unwrap_or_default())
-    }
-
-    /// Returns the requests of the pod's current sandbox, one per pool.
-    fn requests(&self, pod: usize) -> Vec<AddressRequest> {
-        let incarnation = self.incarnations.get(&pod).copied().unwrap_or_default();
+    /// Returns the requests of a sandbox, one per pool.
+    fn requests(&self, number: usize, container: &str) -> Vec<AddressRequest> {
+        let incarnation = self.pods[&number].incarnation;
         let mut ordinals: BTreeMap<bool, u8> = BTreeMap::new();
         let request = |pool: &Arc<AddressPool>| {
             let counter = ordinals.entry(pool.subnet().addr().is_ipv6()).or_default();
@@ -93,300 +158,264 @@ impl InterleavingCluster {
                 pools: vec![pool.clone()],
                 pod: PodRef {
                     namespace: "ns".into(),
-                    name: format!("p{pod}"),
-                    uid: format!("u{pod}-{incarnation}"),
+                    name: format!("p{number}"),
+                    uid: format!("u{number}-{incarnation}"),
                 },
-                sticky: false,
+                sticky: STICKY_PODS.contains(&number),
                 interface: "net1".into(),
                 ordinal: *counter - 1,
-                container: self.container(pod),
+                container: container.into(),
             }
         };
         self.pools.iter().map(request).collect()
     }
 
-    pub fn apply(&mut self, step: InterleavingStep) {
-        match step {
-            InterleavingStep::Plan { node, pods } => self.plan(node % self.nodes.len(), pods),
-            InterleavingStep::Write { node, writes } => self.write(node % self.nodes.len(), writes),
-            InterleavingStep::Finish { node } => self.finish_plan(node % self.nodes.len()),
-            InterleavingStep::Watch { node } => self.watch(node % self.nodes.len()),
-            InterleavingStep::Crash { node } => {
-                let node = node % self.nodes.len();
-                self.nodes[node] = InterleavingNode::default();
-                self.watch(node);
-            }
-            InterleavingStep::Delete { pod } => {
-                let (container, node) = (self.container(pod), self.node_of(pod));
-                // As in the node daemon, an ADD in progress ends before the DEL of the same container starts.
-                self.finish_plan(node);
-                self.release(node, &AddressRelease { container, ..AddressRelease::default() });
-                if self.reported.remove(&pod).is_some() {
-                    *self.incarnations.entry(pod).or_default() += 1;
+    /// Deletes the sandbox of a pod. A StatefulSet pod is created again on the next node.
+    pub fn delete(&mut self, number: usize) {
+        let count = self.nodes.len();
+        let Some(pod) = self.pods.get_mut(&number) else { return };
+        let Some(container) = pod.sandbox.container().map(str::to_owned) else { return };
+        let node = pod.node;
+        pod.sandbox = Sandbox::None;
+        pod.incarnation += 1;
+        if STICKY_PODS.contains(&number) {
+            pod.node = (pod.node + 1) % count;
+        }
+        self.release(node, container);
+    }
+
+    fn release(&mut self, node: usize, container: String) {
+        let release = AddressRelease { container, ..AddressRelease::default() };
+        self.nodes[node].allocator.push_release(release, Ticket::Release);
+    }
+
+    fn plan(&mut self, node: usize) {
+        if self.nodes[node].calls.is_empty() {
+            self.nodes[node].calls = self.nodes[node].allocator.next_calls(self.now, &|_| None);
+            self.take_replies(node);
+        }
+    }
+
+    fn deliver(&mut self, node: usize, deliveries: &[Delivery]) {
+        let calls = std::mem::take(&mut self.nodes[node].calls);
+        if calls.is_empty() {
+            return;
+        }
+        let name = node_name(node);
+        let mut outcomes = Vec::new();
+        for (position, call) in calls.into_iter().enumerate() {
+            let delivery = deliveries.get(position % deliveries.len().max(1)).copied();
+            outcomes.push(match delivery.unwrap_or(Delivery::Executed) {
+                Delivery::Executed => self.server.execute(&name, &call),
+                Delivery::ReplyLost => {
+                    self.server.execute(&name, &call);
+                    CallOutcome::Unavailable
                 }
-                *self.sandboxes.entry(pod).or_default() += 1;
-            }
-            InterleavingStep::LateDelete { node, pod } => {
-                let Some(earlier) = self.sandboxes.get(&pod).and_then(|count| count.checked_sub(1)) else {
-                    return;
-                };
-                let release =
-                    AddressRelease { container: format!("c{pod}-{earlier}"), ..AddressRelease::default() };
-                self.release(node % self.nodes.len(), &release);
-            }
-        }
-    }
-
-    fn watch(&mut self, node: usize) {
-        self.nodes[node].view = self.server.list(&Self::node_name(node));
-    }
-
-    fn plan(&mut self, node: usize, pods: Vec<usize>) {
-        self.finish_plan(node);
-        let pods: BTreeSet<usize> =
-            pods.into_iter().filter(|pod| self.node_of(*pod) == node || *pod >= 1000).collect();
-        for pod in &pods {
-            // Half of the running pods request their addresses again from a new sandbox.
-            if self.reported.get(pod).is_some_and(|reported| !reported.is_empty()) && pod % 2 == 0 {
-                *self.sandboxes.entry(*pod).or_default() += 1;
-            }
-        }
-        let requests: Vec<_> = pods.iter().flat_map(|pod| self.requests(*pod)).collect();
-        let plan = self.plan_with_full_blocks(node, 0, &requests);
-        let state = |view: &BlockView| -> Vec<_> {
-            view.iter().map(|(block, version)| (block.id(), version.clone())).collect()
-        };
-        if state(&self.server.list("other")) == state(&self.nodes[node].view) {
-            self.check_refusals(&requests, &plan);
-        }
-        self.nodes[node].plan_in_progress = Some((requests, plan, 0, 0));
-    }
-
-    /// Plans repeatedly. After each plan, reads the compact blocks that the plan writes, until it writes only full
-    /// blocks.
-    fn plan_with_full_blocks(
-        &mut self,
-        node: usize,
-        attempt: u32,
-        requests: &[AddressRequest],
-    ) -> AssignmentPlan {
-        let name = Self::node_name(node);
-        for _ in 0..100 {
-            let planner = AddressPlanner { node: &name, node_count: self.nodes.len(), attempt };
-            let plan = planner.plan_assignments(&self.nodes[node].view, requests);
-            let written = plan.writes.iter().map(|write| write.block());
-            let unread: Vec<_> =
-                written.filter(|block| self.nodes[node].view.is_compact(&block.id())).cloned().collect();
-            if unread.is_empty() {
-                return plan;
-            }
-            for block in unread {
-                let view = &mut self.nodes[node].view;
-                match self.server.read(&block.object_name()) {
-                    Some((present, version)) => view.refresh(present, version),
-                    None => view.remove(&block.id()),
+                Delivery::Dropped => CallOutcome::Unavailable,
+                Delivery::Delayed => {
+                    self.delayed.push((node, call));
+                    CallOutcome::Unavailable
                 }
-            }
-        }
-        panic!("planning does not converge for {requests:?}");
-    }
-
-    /// Executes up to `count` more writes of the stored plan. Conflicts are left to [`Self::finish_plan`].
-    fn write(&mut self, node: usize, count: usize) {
-        let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
-        let upto = (done + count).min(plan.writes.len());
-        for (position, write) in plan.writes.iter().enumerate().take(upto).skip(done) {
-            if self.try_write(node, write) {
-                self.report(&requests, &plan, Some(position));
-            }
-        }
-        self.nodes[node].plan_in_progress = Some((requests, plan, upto, attempt));
-    }
-
-    /// Executes one write and updates the node's view. Returns false on a conflict.
-    fn try_write(&mut self, node: usize, write: &BlockWrite) -> bool {
-        let block = write.block();
-        let written = self.server.write(write);
-        let won = written.is_ok();
-        let view = &mut self.nodes[node].view;
-        match written {
-            Ok(version) => view.observe(block.clone(), version),
-            Err(()) => match self.server.read(&block.object_name()) {
-                Some((present, version)) => view.refresh(present, version),
-                None => view.remove(&block.id()),
-            },
-        }
-        won
-    }
-
-    fn finish_plan(&mut self, node: usize) {
-        let Some((requests, plan, done, attempt)) = self.nodes[node].plan_in_progress.take() else { return };
-        self.finish_writes(node, requests, plan, done, attempt);
-    }
-
-    fn finish_writes(
-        &mut self,
-        node: usize,
-        mut requests: Vec<AddressRequest>,
-        mut plan: AssignmentPlan,
-        mut done: usize,
-        mut attempt: u32,
-    ) {
-        let (mut listed, mut rounds) = (false, 0);
-        loop {
-            self.report(&requests, &plan, None);
-            for (position, write) in plan.writes.iter().enumerate().skip(done) {
-                if self.try_write(node, write) {
-                    self.report(&requests, &plan, Some(position));
-                }
-            }
-            // Requests that have no address yet are planned again. If all of them were refused, they are planned once
-            // more from a fresh view.
-            let unserved: Vec<_> =
-                requests.iter().filter(|request| !self.was_reported(request)).cloned().collect();
-            if unserved.is_empty() {
-                return;
-            }
-            if plan.refusals.len() == unserved.len() {
-                if listed {
-                    return self.check_refusals(&requests, &plan);
-                }
-                self.watch(node);
-                listed = true;
-                // Plan with attempt 0, because refusals of a first attempt must be right too.
-                attempt = 0;
-            } else {
-                attempt += 1;
-            }
-            rounds += 1;
-            assert!(rounds < 200, "no progress: {unserved:?}");
-            plan = self.plan_with_full_blocks(node, attempt, &unserved);
-            requests = unserved;
-            done = 0;
-        }
-    }
-
-    /// Checks the refusals of a plan that was made from a fresh view. A refusal is right only if some pool of the
-    /// sandbox has fewer free addresses than the sandbox requests.
-    fn check_refusals(&self, requests: &[AddressRequest], plan: &AssignmentPlan) {
-        for refusal in &plan.refusals {
-            let request = &requests[refusal.request];
-            assert!(matches!(refusal.error, Error::Exhausted { .. }), "{:?}", refusal.error);
-            let sandbox_requests =
-                || requests.iter().filter(|other_request| other_request.container == request.container);
-            let short = sandbox_requests().any(|other_request| {
-                let pool = &other_request.pools[0];
-                let sharing =
-                    sandbox_requests().filter(|other| other.pools[0].space() == pool.space()).count();
-                let planned = plan.assignments.iter().filter(|assignment| assignment.write.is_some());
-                let planned = planned.filter(|assignment| {
-                    let served = &requests[assignment.request];
-                    served.pools[0].space() == pool.space() && pool.contains(assignment.address.addr())
-                });
-                (pool.capacity() as usize).saturating_sub(self.count_assigned(pool) + planned.count())
-                    < sharing
             });
-            assert!(short, "refused although an address is free: {refusal:?}");
+        }
+        self.nodes[node].allocator.finish_calls(outcomes);
+        self.take_replies(node);
+    }
+
+    fn deliver_late(&mut self) {
+        if !self.delayed.is_empty() {
+            let (node, call) = self.delayed.remove(0);
+            self.server.execute(&node_name(node), &call);
         }
     }
 
-    fn was_reported(&self, request: &AddressRequest) -> bool {
-        let key = (request.interface.clone(), request.ordinal, request.pools[0].subnet().addr().is_ipv6());
-        let sandbox = |reported: &ReportedAddresses| {
-            reported.get(&key).is_some_and(|(_, container)| *container == request.container)
-        };
-        self.reported.values().any(sandbox)
-    }
-
-    /// Reports addresses to their pods: those that the write with index `write` assigns, or, if it is `None`, those
-    /// that needed no write.
-    fn report(&mut self, requests: &[AddressRequest], plan: &AssignmentPlan, write: Option<usize>) {
-        for assignment in plan.assignments.iter().filter(|assignment| assignment.write == write) {
-            let request = &requests[assignment.request];
-            let pod: usize = request.pod.name[1..].parse().unwrap();
-            let key = (request.interface.clone(), request.ordinal, assignment.address.addr().is_ipv6());
-            let now = (assignment.address, request.container.clone());
-            if let Some((before, _)) = self.reported.entry(pod).or_default().insert(key, now) {
-                assert_eq!(
-                    before, assignment.address,
-                    "{} got another address for a repeated request",
-                    request.pod
-                );
+    fn take_replies(&mut self, node: usize) {
+        for (ticket, reply) in self.nodes[node].allocator.take_replies() {
+            let (Ticket::Add { pod: number, container }, AllocationReply::Assigned(result)) = (ticket, reply)
+            else {
+                continue;
+            };
+            let Some(pod) = self.pods.get_mut(&number) else { continue };
+            if pod.sandbox.container() != Some(&container) {
+                continue;
+            }
+            match result {
+                Ok(addresses) => {
+                    let addresses = addresses.into_iter().map(|(address, _)| address.addr()).collect();
+                    pod.sandbox = Sandbox::Running(container, addresses);
+                }
+                Err(Fault { code, .. }) => {
+                    self.exhausted += usize::from(code == FaultCode::PoolExhausted);
+                    // The runtime deletes a sandbox whose ADD failed.
+                    pod.sandbox = Sandbox::None;
+                    self.release(node, container);
+                }
             }
         }
     }
 
-    pub fn release(&mut self, node: usize, release: &AddressRelease) {
-        self.watch(node);
-        let plan = AddressPlanner::plan_releases(&self.nodes[node].view, std::slice::from_ref(release));
-        for write in &plan.writes {
-            assert!(self.try_write(node, write), "a release from a fresh view must not conflict");
+    fn crash(&mut self, node: usize) {
+        let count = self.nodes.len();
+        self.nodes[node] = Node { allocator: start(node, count), calls: Vec::new() };
+        let starting = |pod: &Pod| pod.node == node && matches!(pod.sandbox, Sandbox::Starting(_));
+        let failed = self.pods.values_mut().filter(|pod| starting(pod));
+        let containers: Vec<_> = failed
+            .filter_map(|pod| std::mem::take(&mut pod.sandbox).container().map(str::to_owned))
+            .collect();
+        containers.into_iter().for_each(|container| self.release(node, container));
+    }
+
+    fn fence(&mut self, node: usize) {
+        let count = self.nodes.len();
+        self.nodes[node] = Node { allocator: start(node, count), calls: Vec::new() };
+        self.delayed.retain(|(sender, _)| *sender != node);
+        for pod in self.pods.values_mut().filter(|pod| pod.node == node) {
+            pod.sandbox = Sandbox::None;
+            pod.incarnation += 1;
         }
-        for reported in self.reported.values_mut() {
-            reported.retain(|_, (_, container)| *container != release.container);
+        let ids: Vec<_> = self.server.blocks().map(|block| block.id()).collect();
+        for id in ids {
+            let Some((mut block, expected)) = self.server.read(&id) else { continue };
+            let before = block.entries.len();
+            block.entries.retain(|_, entry| entry.node != node_name(node));
+            if block.entries.len() < before {
+                assert!(self.server.write(&BlockWrite::Replace { block, expected }).is_some());
+            }
         }
     }
 
-    pub fn finish_all(&mut self) {
-        (0..self.nodes.len()).for_each(|node| self.finish_plan(node));
+    fn delete_empty(&mut self) {
+        let ids: Vec<_> = self.server.blocks().map(|block| block.id()).collect();
+        ids.iter().for_each(|id| self.server.delete_empty(id));
     }
 
-    /// Panics if an address is in no pool or in two blocks, or if an owner has two addresses or has lost a
-    /// reported one.
-    pub fn check_invariants(&self) {
-        let mut owners: BTreeMap<(String, IpAddr), String> = BTreeMap::new();
-        let mut addresses: BTreeMap<String, IpAddr> = BTreeMap::new();
+    fn publish_index(&mut self) {
+        let spaces: BTreeSet<_> = self.pools.iter().map(|pool| pool.space().clone()).collect();
+        spaces.iter().for_each(|space| self.server.publish_index(space));
+    }
+
+    fn release_orphans(&mut self, node: usize) {
+        let live: BTreeSet<_> =
+            self.pods.values().filter_map(|pod| pod.sandbox.container()).map(str::to_owned).collect();
+        let allocator = &self.nodes[node].allocator;
+        let entries = allocator.view().iter().flat_map(|(block, _)| block.entries.values());
+        let own = entries.filter(|entry| entry.node == node_name(node) && !entry.is_reserved());
+        let orphans: BTreeSet<_> = own.map(|entry| entry.container.clone()).collect();
+        for container in orphans.difference(&live) {
+            self.release(node, container.clone());
+        }
+    }
+
+    /// Lets all nodes finish what they have begun, without failures.
+    pub fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 1000, "no progress");
+            for node in 0..self.nodes.len() {
+                self.plan(node);
+                self.deliver(node, &[Delivery::Executed]);
+            }
+            if self.nodes.iter().all(|node| node.allocator.pending() == 0 && node.calls.is_empty()) {
+                return self.check_invariants();
+            }
+            self.now += Duration::from_millis(10);
+        }
+    }
+
+    /// Settles, and lets all nodes find and release entries that nobody uses.
+    pub fn clean_up(&mut self) {
+        while !self.delayed.is_empty() {
+            self.deliver_late();
+        }
+        self.settle();
+        for node in 0..self.nodes.len() {
+            self.nodes[node].allocator.relist();
+        }
+        self.settle();
+        (0..self.nodes.len()).for_each(|node| self.release_orphans(node));
+        self.settle();
+        self.now += Duration::from_secs(6);
+    }
+
+    /// Checks what must hold at any time.
+    pub fn check_invariants(&mut self) {
         for block in self.server.blocks() {
-            assert_eq!(block.used() + block.free(), 16);
-            for (offset, entry) in &block.entries {
-                assert!(*offset < 16);
+            for offset in block.entries.keys() {
                 let address = block.address(*offset);
                 let inside = |(space, low, high): &(IpSpace, IpAddr, IpAddr)| {
-                    *space == block.space && (*low..=*high).contains(&address)
+                    block.space == *space && (*low..=*high).contains(&address)
                 };
                 assert!(self.offered.iter().any(inside), "{address} is in no pool");
-                let owner =
-                    format!("{}/{}/{}/{}", entry.uid, entry.interface, entry.ordinal, address.is_ipv6());
-                let place = (block.space.to_string(), address);
-                assert_eq!(owners.insert(place, owner.clone()), None, "{address} is in two blocks");
-                assert_eq!(addresses.insert(owner.clone(), address), None, "{owner} has two addresses");
             }
         }
-        for (pod, reported) in &self.reported {
-            let incarnation = self.incarnations.get(pod).copied().unwrap_or_default();
-            for ((interface, ordinal, v6), (address, _)) in reported {
-                let owner = format!("u{pod}-{incarnation}/{interface}/{ordinal}/{v6}");
-                assert_eq!(addresses.get(&owner), Some(&address.addr()), "{owner} lost its reported address");
+        for (number, pod) in &self.pods {
+            let Sandbox::Running(container, addresses) = &pod.sandbox else { continue };
+            for (pool, address) in self.pools.iter().zip(addresses) {
+                let (id, offset) = IpBlockId::containing(pool.space(), *address);
+                let block = self.server.read(&id).map(|(block, _)| block);
+                let entry = block.as_ref().and_then(|block| block.entries.get(&offset));
+                let holder = entry.map(|entry| (entry.pod.as_str(), entry.container.as_str()));
+                let expected = format!("ns/p{number}");
+                assert_eq!(holder, Some((expected.as_str(), container.as_str())), "{address} is lost");
             }
+        }
+        for node in 0..self.nodes.len() {
+            let name = node_name(node);
+            let labelled = self.server.execute(&name, &BlockCall::ListOwn);
+            let CallOutcome::Blocks { blocks, .. } = labelled else { panic!() };
+            let labelled: BTreeSet<_> = blocks.iter().map(|(block, _)| block.id()).collect();
+            let used = self.server.blocks().filter(|block| block.is_used_by(&name)).map(|block| block.id());
+            assert!(used.into_iter().all(|id| labelled.contains(&id)), "an entry has no label of {name}");
         }
     }
 
-    fn count_assigned(&self, pool: &AddressPool) -> usize {
+    /// Checks that exactly the running pods, and the reserved names, have addresses.
+    pub fn check_exact(&self) {
+        let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+        for pod in self.pods.values() {
+            if let Sandbox::Running(container, addresses) = &pod.sandbox {
+                running.insert(container, addresses.len());
+            }
+        }
+        let mut assigned: BTreeMap<&str, usize> = BTreeMap::new();
+        let entries = self.server.blocks().flat_map(|block| block.entries.values());
+        for entry in entries.filter(|entry| !entry.is_reserved()) {
+            *assigned.entry(&entry.container).or_default() += 1;
+        }
+        // A write that was executed late can give a running sandbox a second address. It is released with the sandbox.
+        let missing =
+            running.iter().filter(|(pod, count)| assigned.get(**pod).is_none_or(|found| found < count));
+        assert_eq!(missing.count(), 0, "{running:?} {assigned:?}");
+        assert!(assigned.keys().all(|container| running.contains_key(container)), "{running:?} {assigned:?}");
+    }
+
+    pub fn is_running(&self, pod: usize) -> bool {
+        self.pods.get(&pod).is_some_and(|pod| matches!(pod.sandbox, Sandbox::Running(..)))
+    }
+
+    pub fn addresses(&self, pod: usize) -> Vec<IpAddr> {
+        match self.pods.get(&pod).map(|pod| &pod.sandbox) {
+            Some(Sandbox::Running(_, addresses)) => addresses.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn running(&self) -> Vec<usize> {
+        self.pods.keys().copied().filter(|pod| self.is_running(*pod)).collect()
+    }
+
+    pub fn assigned_in(&self, pool: &AddressPool) -> usize {
         let blocks = self.server.blocks().filter(|block| block.space == *pool.space());
         let taken = blocks.flat_map(|block| block.entries.keys().map(|offset| block.address(*offset)));
         taken.filter(|address| pool.contains(*address)).count()
     }
+}
 
-    pub fn assigned_in(&self, pool: &AddressPool) -> usize {
-        self.count_assigned(pool)
-    }
+fn node_name(node: usize) -> String {
+    format!("node-{node}")
+}
 
-    /// Whether every node with a fresh view refuses a pod that has no address yet.
-    pub fn is_refused_on_every_node(&mut self, pod: usize) -> bool {
-        (0..self.nodes.len()).all(|node| {
-            self.watch(node);
-            let requests = self.requests(pod);
-            let plan = self.plan_with_full_blocks(node, 0, &requests);
-            plan.writes.is_empty() && plan.refusals.len() == requests.len()
-        })
-    }
-
-    /// Returns `node` and the sandbox of the first pod that has an address; `None` if no pod has one.
-    pub fn any_sandbox(&self, node: usize) -> Option<(usize, String)> {
-        self.reported
-            .values()
-            .flat_map(BTreeMap::values)
-            .next()
-            .map(|(_, container)| (node, container.clone()))
-    }
+fn start(node: usize, count: usize) -> NodeAllocator<Ticket> {
+    let mut allocator = NodeAllocator::new(node_name(node));
+    allocator.set_node_count(count);
+    allocator
 }

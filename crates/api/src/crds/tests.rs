@@ -52,6 +52,7 @@ fn names_scopes_and_subresources_are_as_expected() {
         ("nodepartitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("partitions.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("spiderpoolcopies.ferroband.io", "Cluster", "v1alpha1", false, ""),
+        ("stickyaddresses.ferroband.io", "Namespaced", "v1alpha1", false, ""),
         ("subnetmanagerhosts.ferroband.io", "Cluster", "v1alpha1", true, ""),
         ("network-attachment-definitions.k8s.cni.cncf.io", "Namespaced", "v1", false, "net-attach-def nad"),
         ("spidercoordinators.spiderpool.spidernet.io", "Cluster", "v2beta1", true, "scc"),
@@ -153,4 +154,13 @@ fn no_field_is_nullable() {
     for file in render_crds().unwrap() {
         assert!(!file.yaml.contains("null"), "{}", file.file_name);
     }
+}
+
+/// Two nodes that add the same address conflict, and two that add different addresses of a block do not.
+#[test]
+fn server_side_apply_merges_the_entries_of_a_block_and_compares_each_as_a_whole() {
+    let schema = schema(&find_crd("addressblocks.ferroband.io"));
+    let entries = &schema["properties"]["spec"]["properties"]["entries"];
+    assert_eq!(entries["x-kubernetes-map-type"], Value::Null, "granular");
+    assert_eq!(entries["additionalProperties"]["x-kubernetes-map-type"], "atomic");
 }

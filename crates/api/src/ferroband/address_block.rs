@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// stored here.
 ///
 /// The name is `<space>-<first address>`. Every assignment from the block updates this object, so of two concurrent
-/// writers the API server accepts only one.
+/// writers of one address the API server accepts only one. Labels name the IP space and the nodes that have entries.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ferroband.io",
@@ -22,14 +22,11 @@ use std::collections::BTreeMap;
     printcolumn(name = "Space", type_ = "string", json_path = ".spec.space"),
     printcolumn(name = "First", type_ = "string", json_path = ".spec.first"),
     printcolumn(name = "Node", type_ = "string", json_path = ".spec.node"),
-    printcolumn(name = "Used", type_ = "integer", json_path = ".spec.used"),
-    printcolumn(name = "Free", type_ = "integer", json_path = ".spec.free"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.space == oldSelf.space && self.first == oldSelf.first").message("space and first are immutable: the object's name is derived from them"),
-    validation = Rule::new("self.used == size(self.entries) && self.used + self.free == 16").message("used must be the number of entries, and used plus free must be 16")
+    validation = Rule::new("self.space == oldSelf.space && self.first == oldSelf.first").message("space and first are immutable: the object's name is derived from them")
 )]
 pub struct AddressBlockSpec {
     /// IP space in which the addresses are unique: `default`, `network/<name>` or `pool/<subnet>`.
@@ -48,17 +45,14 @@ pub struct AddressBlockSpec {
     #[schemars(extend("maxProperties" = 16))]
     #[x_kube(validation = Rule::new("self.all(offset, offset.matches('^([0-9]|1[0-5])$'))").message("offsets must be 0 to 15"))]
     pub entries: BTreeMap<String, AddressBlockEntry>,
-    /// Number of assigned addresses.
-    #[schemars(range(min = 0, max = 16))]
-    pub used: i32,
-    /// Number of unassigned addresses, including addresses outside of every pool.
-    #[schemars(range(min = 0, max = 16))]
-    pub free: i32,
 }
 
 /// One assigned address.
+// Server-side apply compares an entry as a whole, so that two nodes that add the same offset conflict, whatever fields
+// they set. The map of entries is granular, so that entries at different offsets do not.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct AddressBlockEntry {
     /// Pod that owns the address, `<namespace>/<name>`.
     #[schemars(length(max = 320))]

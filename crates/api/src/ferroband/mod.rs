@@ -8,6 +8,7 @@ mod guid_block;
 mod node_partitions;
 mod partition;
 mod spider_pool_copy;
+mod sticky_addresses;
 mod subnet_manager_host;
 
 pub use address_block::{AddressBlock, AddressBlockEntry, AddressBlockSpec};
@@ -24,4 +25,5 @@ pub use node_partitions::{
 };
 pub use partition::{Partition, PartitionMode, PartitionSpec, PartitionStatus};
 pub use spider_pool_copy::{SpiderPoolCopy, SpiderPoolCopySpec};
+pub use sticky_addresses::{StickyAddressEntry, StickyAddresses, StickyAddressesSpec};
 pub use subnet_manager_host::{SubnetManagerHost, SubnetManagerHostSpec, SubnetManagerHostStatus};

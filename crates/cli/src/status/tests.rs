@@ -63,7 +63,7 @@ fn objects() -> ClusterObjects {
         ]),
         blocks: read(&[json!({
             "metadata": {"name": "g"},
-            "spec": {"space": "default", "first": "192.168.0.0", "used": 1, "free": 15, "entries": {"1": {
+            "spec": {"space": "default", "first": "192.168.0.0", "entries": {"1": {
                 "pod": "team/a", "uid": "a", "interface": "net1", "container": "c", "node": "n1"}}},
         })]),
         states: read(&[json!({

@@ -69,7 +69,7 @@ mod tests {
             })
             .collect();
         read(json!({"metadata": {"name": "b"}, "spec": {"space": "default", "first": "192.168.0.0",
-            "used": uids.len(), "free": 16 - uids.len(), "entries": entries}}))
+            "entries": entries}}))
     }
 
     #[test]

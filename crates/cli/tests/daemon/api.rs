@@ -217,6 +217,10 @@ impl FakeApiServerState {
             "PATCH" if path.contains("/deployments/") && !self.objects.contains_key(path) => {
                 failure(404, "NotFound")
             }
+            "PATCH" if path.contains("/addressblocks/") => match add_entries(self.objects.get(path), body) {
+                Some(object) => (200, self.store(path.to_owned(), object)),
+                None => failure(409, "Conflict"),
+            },
             "PATCH" => (200, json!({"metadata": {"name": "patched"}})),
             "DELETE" => match self.objects.remove(path) {
                 Some(object) => (200, object),
@@ -244,4 +248,17 @@ impl FakeApiServerState {
             },
         }
     }
+}
+
+/// Returns the AddressBlock after a server-side apply that adds entries, or `None` on a conflict.
+fn add_entries(stored: Option<&Value>, applied: Value) -> Option<Value> {
+    let Some(mut object) = stored.cloned() else { return Some(applied) };
+    for (offset, entry) in applied["spec"]["entries"].as_object()? {
+        let present = &mut object["spec"]["entries"][offset];
+        if !present.is_null() && present != entry {
+            return None;
+        }
+        *present = entry.clone();
+    }
+    Some(object)
 }

@@ -22,7 +22,7 @@ fn uninstall(api: &FakeApiServer) -> String {
 fn address_block(name: &str, uid: &str) -> Value {
     let entry = json!({"pod": "default/a", "uid": uid, "interface": "net1", "container": "c", "node": "n1"});
     json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock", "metadata": {"name": name, "uid": name},
-        "spec": {"space": "default", "first": "192.168.0.0", "used": 1, "free": 15, "entries": {"1": entry}}})
+        "spec": {"space": "default", "first": "192.168.0.0", "entries": {"1": entry}}})
 }
 
 fn cluster() -> FakeApiServer {

@@ -17,7 +17,7 @@ fn block_equals_the_spec_of_its_object() {
         "pod": "ns/p", "uid": "u", "interface": "net1", "ordinal": 3, "container": "c", "node": "a",
     });
     let spec = json!({
-        "space": "default", "first": "10.0.0.0", "node": "a", "used": 2, "free": 14,
+        "space": "default", "first": "10.0.0.0", "node": "a",
         "entries": {"10": entry, "3": third},
     });
     let mut object = json!({
@@ -29,6 +29,9 @@ fn block_equals_the_spec_of_its_object() {
     assert_eq!((block.entries[&10].ordinal, block.entries[&3].ordinal), (0, 3));
     let written = serde_json::to_value(block_to_object(&block, Some(&version))).unwrap();
     assert_eq!(written["spec"], spec, "an ordinal of 0 is not stored");
+    let labels = json!({(node_label("a")): "", (SPACE_LABEL): space_label(&IpSpace::default_space())});
+    assert_eq!(written["metadata"]["labels"], labels);
+    assert_eq!(written["metadata"]["managedFields"], json!([{}]), "a replacement drops the field managers");
     object["spec"]["entries"] = json!({"16": entry});
     assert!(block_from_object(&serde_json::from_value(object).unwrap()).is_err());
 }

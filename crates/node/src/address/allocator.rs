@@ -1,11 +1,10 @@
 //! Front end of the address allocator: passes assignment and release requests to the batch writer and waits
 //! for its replies.
 
-use super::{AddressBlockCache, BatchWriter, BlockStore};
-use ferroband_address::{AddressRelease, AddressRequest};
+use super::{AssignmentGate, BatchWriter, BlockStore, OwnBlocks};
+use ferroband_address::{AddressRelease, AddressRequest, IpWithGateway};
 use ferroband_model::{Fault, FaultCode};
-use ipnet::IpNet;
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
@@ -16,9 +15,6 @@ const ASSIGN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of requests that wait for the batch writer. Further callers wait until the queue has room.
 const QUEUE_LENGTH: usize = 1024;
 
-/// An assigned address with its prefix length, and the gateway if the pool has one.
-pub type IpWithGateway = (IpNet, Option<IpAddr>);
-
 #[derive(Debug)]
 pub(super) enum AllocatorRequest {
     /// Assigns all requested addresses of one sandbox, or none of them.
@@ -27,15 +23,34 @@ pub(super) enum AllocatorRequest {
         requests: Vec<AddressRequest>,
         /// Object that the error names if the assignment fails, for example `network default/a`.
         what: String,
+        /// Whether the sandbox has the addresses already.
+        restore: bool,
         deadline: Instant,
-        /// Receives the addresses in the order of the requests.
-        reply: oneshot::Sender<Result<Vec<IpWithGateway>, Fault>>,
+        ticket: AllocatorTicket,
     },
     Release {
         release: AddressRelease,
-        /// Signalled after the API server has accepted the release.
-        reply: oneshot::Sender<()>,
+        ticket: AllocatorTicket,
     },
+}
+
+/// Receives the answer to a request.
+#[derive(Debug)]
+pub(super) enum AllocatorTicket {
+    /// Receives the addresses in the order of the requests.
+    Assign(oneshot::Sender<Result<Vec<IpWithGateway>, Fault>>),
+    /// Signalled after the API server has accepted the release.
+    Release(oneshot::Sender<()>),
+}
+
+impl AllocatorTicket {
+    /// Whether the caller still waits.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self {
+            Self::Assign(reply) => !reply.is_closed(),
+            Self::Release(reply) => !reply.is_closed(),
+        }
+    }
 }
 
 /// Sends requests to the batch writer. Cheap to clone.
@@ -47,14 +62,14 @@ pub struct AllocatorHandle {
 
 /// Creates a handle and its batch writer, which the caller must run.
 pub fn create_allocator<S: BlockStore>(
-    node: String,
-    blocks: Arc<AddressBlockCache>,
+    blocks: Arc<OwnBlocks>,
+    gate: AssignmentGate,
     store: S,
 ) -> (AllocatorHandle, BatchWriter<S>) {
     let (requests, receiver) = mpsc::channel(QUEUE_LENGTH);
     (
         AllocatorHandle { requests, assign_timeout: ASSIGN_TIMEOUT },
-        BatchWriter::new(node, blocks, store, receiver),
+        BatchWriter::new(blocks, gate, store, receiver),
     )
 }
 
@@ -66,40 +81,54 @@ impl AllocatorHandle {
         what: String,
         requests: Vec<AddressRequest>,
     ) -> Result<Vec<IpWithGateway>, Fault> {
+        self.send_assignment(what, requests, false).await
+    }
+
+    /// Writes addresses that a sandbox has already. This is allowed while no new addresses may be assigned.
+    pub async fn restore(
+        &self,
+        what: String,
+        requests: Vec<AddressRequest>,
+    ) -> Result<Vec<IpWithGateway>, Fault> {
+        self.send_assignment(what, requests, true).await
+    }
+
+    async fn send_assignment(
+        &self,
+        what: String,
+        requests: Vec<AddressRequest>,
+        restore: bool,
+    ) -> Result<Vec<IpWithGateway>, Fault> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
         let (reply, response) = oneshot::channel();
-        let request = AllocatorRequest::Assign {
-            requests,
-            what: what.clone(),
-            deadline: Instant::now() + self.assign_timeout,
-            reply,
-        };
+        let deadline = Instant::now() + self.assign_timeout;
+        let ticket = AllocatorTicket::Assign(reply);
+        let request = AllocatorRequest::Assign { requests, what: what.clone(), restore, deadline, ticket };
         let exchange = async {
             self.requests.send(request).await.ok()?;
             response.await.ok()
         };
-        timeout(self.assign_timeout, exchange)
-            .await
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| Err(timeout_fault(&what)))
+        // The batch writer answers at the deadline with the reason, unless it waits for the API server itself.
+        let limit = self.assign_timeout + self.assign_timeout / 50;
+        timeout(limit, exchange).await.ok().flatten().unwrap_or_else(|| Err(timeout_fault(&what)))
     }
 
     /// Frees the addresses that `release` selects. Returns `false` if the API server did not accept the write
     /// within `limit`. The caller must then retry the release later.
     pub async fn release(&self, release: AddressRelease, limit: Duration) -> bool {
         let (reply, response) = oneshot::channel();
+        let ticket = AllocatorTicket::Release(reply);
         let exchange = async {
-            self.requests.send(AllocatorRequest::Release { release, reply }).await.ok()?;
+            self.requests.send(AllocatorRequest::Release { release, ticket }).await.ok()?;
             response.await.ok()
         };
         timeout(limit, exchange).await.ok().flatten().is_some()
     }
 }
 
-pub(super) fn timeout_fault(what: &str) -> Fault {
+fn timeout_fault(what: &str) -> Fault {
     Fault::new(
         FaultCode::ApiUnavailable,
         format!("addresses of {what}"),

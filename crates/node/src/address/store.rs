@@ -1,104 +1,214 @@
-//! Address blocks in the API server, written by compare-and-swap.
+//! Address blocks in the API server.
 
 use crate::{
     Error,
     api_call::{ApiFailure, classify, with_timeout},
+    error::error_chain,
 };
-use ferroband_address::{IpBlock, IpBlockId, ResourceVersion};
-use ferroband_api::ferroband::AddressBlock;
-use ferroband_daemon::addresses::{block_from_object, block_to_object};
-use kube::{Api, Client, ResourceExt, api::PostParams};
-use std::future::Future;
+use ferroband_address::{
+    BlockAddition, BlockCall, BlockWrite, CallOutcome, IndexedBlock, IpBlock, IpBlockId, IpSpace, PodName,
+    ResourceVersion, SPACE_LABEL, StickyRecord, node_label, space_label,
+};
+use ferroband_api::ferroband::{AddressBlock, AddressIndex, StickyAddresses};
+use ferroband_daemon::{
+    RevisionWatch,
+    addresses::{
+        addition_to_object, block_from_object, block_to_object, sticky_from_object, sticky_to_object,
+    },
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+    core::DeserializeGuard,
+};
+use std::{
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tracing::warn;
 
-/// Why reading or writing an address block failed or may have failed.
-#[derive(Debug)]
-pub enum BlockStoreError {
-    /// The object is not at the version that the write expected.
-    Conflict,
-    /// No response, or a status of 429 or 5xx. The write may have succeeded.
-    Unavailable(Error),
-    /// The API server rejected the request, or returned an object that cannot be parsed. A retry would not help.
-    Rejected(Error),
-}
-
-/// Storage of address blocks with compare-and-swap: a block is only replaced at the version that the writer knows.
+/// Executes the calls of the node's allocator.
 pub trait BlockStore: Send + Sync + 'static {
-    /// Creates a block. Fails with `Conflict` if it already exists. Returns the new version.
-    fn create(
-        &self,
-        block: &IpBlock,
-    ) -> impl Future<Output = Result<ResourceVersion, BlockStoreError>> + Send;
-
-    /// Replaces a block. Fails with `Conflict` if it is not at version `expected`. Returns the new version.
-    fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> impl Future<Output = Result<ResourceVersion, BlockStoreError>> + Send;
-
-    fn get(
-        &self,
-        id: &IpBlockId,
-    ) -> impl Future<Output = Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError>> + Send;
+    /// Executes a call of `node`. A write that does not fit the stored object has the outcome `Conflict`.
+    fn execute(&self, node: &str, call: &BlockCall) -> impl Future<Output = CallOutcome> + Send;
 }
 
 /// Keeps address blocks as AddressBlock objects in the API server.
 #[derive(Clone)]
 pub struct ApiBlockStore {
+    client: Client,
     blocks: Api<AddressBlock>,
+    /// Learns the version of every block, to notice a restore of etcd.
+    revisions: Arc<RevisionWatch>,
+    /// Distinguish the field managers of all additions of all nodes.
+    random: u64,
+    additions: Arc<AtomicU64>,
 }
 
+type CallResult<T> = Result<T, CallOutcome>;
+
 impl ApiBlockStore {
-    pub fn new(client: Client) -> Self {
-        Self { blocks: Api::all(client) }
+    pub fn new(client: Client, revisions: Arc<RevisionWatch>) -> Self {
+        let (random, additions) = (RandomState::new().hash_one("field manager"), Arc::default());
+        Self { blocks: Api::all(client.clone()), client, revisions, random, additions }
+    }
+
+    async fn try_execute(&self, node: &str, call: &BlockCall) -> CallResult<CallOutcome> {
+        match call {
+            BlockCall::Write(BlockWrite::Add(addition)) => self.add(addition).await,
+            BlockCall::Write(BlockWrite::Replace { block, expected }) => self.replace(block, expected).await,
+            BlockCall::Read(id) => self.read(id).await,
+            BlockCall::ListOwn => self.list(&node_label(node)).await,
+            BlockCall::ListSpace(space) => {
+                self.list(&format!("{SPACE_LABEL}={}", space_label(space))).await.map(|mut outcome| {
+                    if let CallOutcome::Blocks { blocks, .. } = &mut outcome {
+                        // Two spaces can have the same label.
+                        blocks.retain(|(block, _)| block.space == *space);
+                    }
+                    outcome
+                })
+            }
+            BlockCall::ReadIndex(space) => self.read_index(space).await,
+            BlockCall::ReadSticky(pod) => self.read_sticky(pod).await,
+            BlockCall::WriteSticky(pod, record) => self.write_sticky(pod, record).await,
+        }
+    }
+
+    /// Adds entries by server-side apply. The field manager is used once: the API server removes fields that a manager
+    /// applied before and does not apply again.
+    async fn add(&self, addition: &BlockAddition) -> CallResult<CallOutcome> {
+        let (name, object) = (addition.id.object_name(), addition_to_object(addition));
+        let number = self.additions.fetch_add(1, Ordering::Relaxed);
+        let manager = format!("ferroband-node-{:016x}-{number}", self.random);
+        let parameters = PatchParams::apply(&manager);
+        let patch = Patch::Apply(&object);
+        let call = self.blocks.patch(&name, &parameters, &patch);
+        self.block(&name, Some(call_api("apply", block_kind(&name), call).await?))
+    }
+
+    async fn replace(&self, block: &IpBlock, expected: &ResourceVersion) -> CallResult<CallOutcome> {
+        let (name, object) = (block.object_name(), block_to_object(block, Some(expected)));
+        let parameters = PostParams::default();
+        let call = self.blocks.replace(&name, &parameters, &object);
+        self.block(&name, Some(call_api("replace", block_kind(&name), call).await?))
+    }
+
+    async fn read(&self, id: &IpBlockId) -> CallResult<CallOutcome> {
+        let name = id.object_name();
+        self.block(&name, call_api("get", block_kind(&name), self.blocks.get_opt(&name)).await?)
+    }
+
+    fn block(&self, name: &str, object: Option<AddressBlock>) -> CallResult<CallOutcome> {
+        let Some(object) = object else { return Ok(CallOutcome::Block(None)) };
+        let (block, version) = block_from_object(&object).map_err(|e| {
+            let error = Error::Unreadable { object: name.to_owned(), source: Box::new(e) };
+            warn!(block = name, error = %error_chain(&error), "cannot parse the AddressBlock");
+            CallOutcome::Rejected(error.fault())
+        })?;
+        self.revisions.observe(&version.0);
+        Ok(CallOutcome::Block(Some((block, version))))
+    }
+
+    /// Lists blocks by label, consistently and without pages, which the API server does from its cache.
+    async fn list(&self, selector: &str) -> CallResult<CallOutcome> {
+        let api: Api<DeserializeGuard<AddressBlock>> = Api::all(self.client.clone());
+        let parameters = ListParams::default().labels(selector);
+        let list = call_api("list", "AddressBlocks".into(), api.list(&parameters)).await?;
+        let (mut blocks, mut unreadable) = (Vec::with_capacity(list.items.len()), Vec::new());
+        for object in list.items {
+            let name = object.name_any();
+            let parsed = object
+                .0
+                .map_err(|e| e.error)
+                .and_then(|object| block_from_object(&object).map_err(|e| e.to_string()));
+            match parsed {
+                Ok((block, version)) => {
+                    self.revisions.observe(&version.0);
+                    blocks.push((block, version));
+                }
+                Err(error) => {
+                    warn!(
+                        block = name,
+                        error, "cannot parse the AddressBlock, its addresses are not assigned"
+                    );
+                    unreadable.push(name);
+                }
+            }
+        }
+        Ok(CallOutcome::Blocks { blocks, unreadable })
+    }
+
+    async fn read_index(&self, space: &IpSpace) -> CallResult<CallOutcome> {
+        let api: Api<AddressIndex> = Api::all(self.client.clone());
+        let selector = format!("{SPACE_LABEL}={}", space_label(space));
+        // The index is a hint, so any version of it is good enough.
+        let parameters = ListParams::default().labels(&selector).match_any();
+        let list = call_api("list", "AddressIndexes".into(), api.list(&parameters)).await?;
+        let objects = list.items.iter().filter(|object| object.spec.space == space.as_str());
+        let lines = objects.flat_map(|object| &object.spec.blocks);
+        // A line that cannot be read is skipped: it is a hint.
+        Ok(CallOutcome::Index(lines.filter_map(|line| line.parse::<IndexedBlock>().ok()).collect()))
+    }
+
+    async fn read_sticky(&self, (namespace, name): &PodName) -> CallResult<CallOutcome> {
+        let api: Api<StickyAddresses> = Api::namespaced(self.client.clone(), namespace);
+        let found = call_api("get", sticky_kind(namespace, name), api.get_opt(name)).await?;
+        Ok(CallOutcome::Sticky(found.as_ref().map(sticky_from_object).unwrap_or_default()))
+    }
+
+    async fn write_sticky(
+        &self,
+        (namespace, name): &PodName,
+        record: &StickyRecord,
+    ) -> CallResult<CallOutcome> {
+        let api: Api<StickyAddresses> = Api::namespaced(self.client.clone(), namespace);
+        let (object, parameters) = (sticky_to_object(namespace, name, record), PostParams::default());
+        let kind = sticky_kind(namespace, name);
+        let written = match record.version {
+            Some(_) => call_api("replace", kind, api.replace(name, &parameters, &object)).await?,
+            None => call_api("create", kind, api.create(&parameters, &object)).await?,
+        };
+        Ok(CallOutcome::Sticky(sticky_from_object(&written)))
     }
 }
 
 impl BlockStore for ApiBlockStore {
-    async fn create(&self, block: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
-        let object = block_to_object(block, None);
-        let parameters = PostParams::default();
-        let call = self.blocks.create(&parameters, &object);
-        call_api("create", block.object_name(), call).await.map(|object| version(&object))
-    }
-
-    async fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        let object = block_to_object(block, Some(expected));
-        let name = block.object_name();
-        let parameters = PostParams::default();
-        let call = self.blocks.replace(&name, &parameters, &object);
-        call_api("replace", name.clone(), call).await.map(|object| version(&object))
-    }
-
-    async fn get(&self, id: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
-        let name = id.object_name();
-        let found = call_api("get", name.clone(), self.blocks.get_opt(&name)).await?;
-        let read = found.map(|object| block_from_object(&object)).transpose();
-        read.map_err(|e| BlockStoreError::Rejected(Error::Unreadable { object: name, source: Box::new(e) }))
+    async fn execute(&self, node: &str, call: &BlockCall) -> CallOutcome {
+        self.try_execute(node, call).await.unwrap_or_else(|failure| failure)
     }
 }
 
-fn version(object: &AddressBlock) -> ResourceVersion {
-    ResourceVersion(object.resource_version().unwrap_or_default())
+fn block_kind(name: &str) -> String {
+    format!("AddressBlock {name}")
+}
+
+fn sticky_kind(namespace: &str, name: &str) -> String {
+    format!("StickyAddresses {namespace}/{name}")
 }
 
 async fn call_api<T>(
     action: &'static str,
-    name: String,
+    object: String,
     call: impl Future<Output = kube::Result<T>>,
-) -> Result<T, BlockStoreError> {
+) -> CallResult<T> {
     with_timeout(call).await.map_err(|e| {
         let failure = classify(&e);
-        let error = Error::Api { action, object: format!("AddressBlock {name}"), source: Box::new(e) };
+        let error = Error::Api { action, object: object.clone(), source: Box::new(e) };
         match failure {
-            // `NotFound` means that the block to be replaced was deleted, which is a conflict too.
-            ApiFailure::Conflict | ApiFailure::NotFound => BlockStoreError::Conflict,
-            ApiFailure::Unavailable => BlockStoreError::Unavailable(error),
-            ApiFailure::Rejected => BlockStoreError::Rejected(error),
+            // `NotFound` means that the object to be replaced was deleted, which is a conflict too.
+            ApiFailure::Conflict | ApiFailure::NotFound => CallOutcome::Conflict,
+            ApiFailure::Unavailable => {
+                warn!(object, error = %error_chain(&error), "API server unavailable, retrying");
+                CallOutcome::Unavailable
+            }
+            ApiFailure::Rejected => {
+                warn!(object, error = %error_chain(&error), "API server rejected the request");
+                CallOutcome::Rejected(error.fault())
+            }
         }
     })
 }

@@ -1,26 +1,25 @@
-use super::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, create_allocator};
-use crate::Error;
+use super::{AllocatorHandle, AssignmentGate, BlockStore, OwnBlocks, create_allocator};
 use ferroband_address::{
-    AddressAllocation, AddressRelease, AddressRequest, IpBlock, IpBlockId, ResourceVersion,
-    whereabouts::WhereaboutsConfig,
+    AddressAllocation, AddressRelease, AddressRequest, BlockAddition, BlockCall, BlockWrite, CallOutcome,
+    InMemoryBlocks, IpBlockId, IpSpace, whereabouts::WhereaboutsConfig,
 };
-use ferroband_model::{FaultCode, PodRef};
+use ferroband_model::{Fault, FaultCode, PodRef};
 use futures::future::join_all;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 use tokio::time::{sleep, timeout};
 
-/// An in-memory block store with a delay per call and injected failures. The version of a block is the number
-/// of writes to the whole store when the block was written.
+/// An in-memory block store with a delay per call and injected failures.
 #[derive(Default)]
 struct FlakyBlockStore {
-    blocks: Mutex<BTreeMap<String, (IpBlock, ResourceVersion)>>,
+    blocks: Mutex<InMemoryBlocks>,
     writes: Mutex<Vec<String>>,
+    /// All calls except writes and the list of own blocks at the start.
     reads: Mutex<usize>,
     /// Names of blocks that exist but cannot be decoded.
     unreadable: Mutex<BTreeSet<String>>,
@@ -47,40 +46,9 @@ impl FlakyBlockStore {
         *self.failures.lock().unwrap() = failures.iter().rev().copied().collect();
     }
 
-    fn put(&self, block: &IpBlock) -> ResourceVersion {
-        let mut writes = self.writes.lock().unwrap();
-        writes.push(block.object_name());
-        let version = ResourceVersion(writes.len().to_string());
-        self.blocks.lock().unwrap().insert(block.object_name(), (block.clone(), version.clone()));
-        version
-    }
-
-    fn try_put(
-        &self,
-        block: &IpBlock,
-        expected: Option<&ResourceVersion>,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        let failure = self.failures.lock().unwrap().pop();
-        let problem = || Error::Task { task: "fake API server", source: None };
-        match failure {
-            Some(InjectedFailure::Unavailable) => return Err(BlockStoreError::Unavailable(problem())),
-            Some(InjectedFailure::Rejected) => return Err(BlockStoreError::Rejected(problem())),
-            _ => {}
-        }
-        let now = self.blocks.lock().unwrap().get(&block.object_name()).map(|(_, version)| version.clone());
-        if now.as_ref() != expected {
-            return Err(BlockStoreError::Conflict);
-        }
-        let version = self.put(block);
-        match failure {
-            Some(_) => Err(BlockStoreError::Unavailable(problem())),
-            None => Ok(version),
-        }
-    }
-
     fn assigned(&self) -> BTreeMap<IpAddr, String> {
         let blocks = self.blocks.lock().unwrap();
-        let entries = blocks.values().flat_map(|(block, _)| {
+        let entries = blocks.blocks().flat_map(|block| {
             block.entries.iter().map(|(offset, entry)| (block.address(*offset), entry.container.clone()))
         });
         entries.collect()
@@ -88,43 +56,46 @@ impl FlakyBlockStore {
 }
 
 impl BlockStore for Arc<FlakyBlockStore> {
-    async fn create(&self, block: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
+    async fn execute(&self, node: &str, call: &BlockCall) -> CallOutcome {
         sleep(self.delay).await;
-        self.try_put(block, None)
-    }
-
-    async fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        sleep(self.delay).await;
-        self.try_put(block, Some(expected))
-    }
-
-    async fn get(&self, id: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
-        sleep(self.delay).await;
-        *self.reads.lock().unwrap() += 1;
-        if self.unreadable.lock().unwrap().contains(&id.object_name()) {
-            return Err(BlockStoreError::Rejected(Error::Task { task: "fake API server", source: None }));
+        let failure = self.failures.lock().unwrap().pop();
+        let fault = || Fault::new(FaultCode::ApiUnavailable, "block", "rejected", "none");
+        match failure {
+            Some(InjectedFailure::Unavailable) => return CallOutcome::Unavailable,
+            Some(InjectedFailure::Rejected) => return CallOutcome::Rejected(fault()),
+            _ => {}
         }
-        if self.failures.lock().unwrap().pop() == Some(InjectedFailure::Unavailable) {
-            return Err(BlockStoreError::Unavailable(Error::Task { task: "fake API server", source: None }));
+        if let BlockCall::Read(id) = call
+            && self.unreadable.lock().unwrap().contains(&id.object_name())
+        {
+            return CallOutcome::Rejected(fault());
         }
-        Ok(self.blocks.lock().unwrap().get(&id.object_name()).cloned())
+        let outcome = self.blocks.lock().unwrap().execute(node, call);
+        match (call, &outcome) {
+            (BlockCall::Write(write), CallOutcome::Block(_)) => {
+                self.writes.lock().unwrap().push(write.id().object_name());
+            }
+            (BlockCall::Write(_) | BlockCall::ListOwn, _) => {}
+            _ => *self.reads.lock().unwrap() += 1,
+        }
+        if failure.is_some() { CallOutcome::Unavailable } else { outcome }
     }
 }
 
-/// Starts the batch writer of a node whose watch delivers nothing.
-fn start_writer(name: &str, store: &Arc<FlakyBlockStore>) -> AllocatorHandle {
-    let cache = Arc::new(AddressBlockCache::default());
-    cache.begin_list();
-    for (block, version) in store.blocks.lock().unwrap().values() {
-        cache.add_listed(block.clone(), version.clone());
-    }
-    cache.finish_list();
-    let (allocator, writer) = create_allocator(name.to_owned(), cache, store.clone());
+/// Starts the batch writer of a node.
+async fn start_writer(name: &str, store: &Arc<FlakyBlockStore>) -> AllocatorHandle {
+    start_gated_writer(name, store, AssignmentGate::open()).await
+}
+
+async fn start_gated_writer(
+    name: &str,
+    store: &Arc<FlakyBlockStore>,
+    gate: AssignmentGate,
+) -> AllocatorHandle {
+    let blocks = Arc::new(OwnBlocks::new(name));
+    let (allocator, writer) = create_allocator(blocks.clone(), gate, store.clone());
     tokio::spawn(writer.run());
+    blocks.wait_synced().await;
     allocator
 }
 
@@ -136,7 +107,11 @@ fn requests(pod: usize, range: &str) -> Vec<AddressRequest> {
 }
 
 async fn assign(allocator: &AllocatorHandle, pod: usize) -> IpAddr {
-    allocator.assign("network default/ib".into(), requests(pod, "192.168.0.0/24")).await.unwrap()[0].0.addr()
+    assign_from(allocator, pod, "192.168.0.0/24").await
+}
+
+async fn assign_from(allocator: &AllocatorHandle, pod: usize, range: &str) -> IpAddr {
+    allocator.assign("network default/ib".into(), requests(pod, range)).await.unwrap()[0].0.addr()
 }
 
 fn release(pod: usize) -> AddressRelease {
@@ -148,7 +123,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn concurrent_requests_share_writes_but_no_address() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     let addresses = join_all((0..64).map(|pod| assign(&allocator, pod))).await;
     assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), 64);
     assert_eq!(store.assigned().len(), 64);
@@ -162,21 +137,23 @@ async fn concurrent_requests_share_writes_but_no_address() {
 #[tokio::test]
 async fn one_request_takes_one_write_and_no_read() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     let first = assign(&allocator, 1).await;
     assert_eq!(*store.writes.lock().unwrap(), ["default-192.168.0.0"]);
+    assert_eq!(*store.reads.lock().unwrap(), 0);
     assert_eq!(assign(&allocator, 1).await, first, "repeated request of the same pod");
-    assert_eq!(store.writes.lock().unwrap().len(), 1, "already assigned");
+    let calls = || (store.writes.lock().unwrap().len(), *store.reads.lock().unwrap());
+    assert_eq!(calls(), (1, 1), "already assigned, which a read confirms");
     assert!(allocator.release(release(1), TIMEOUT).await);
     assert!(store.assigned().is_empty());
-    assert_eq!((store.writes.lock().unwrap().len(), *store.reads.lock().unwrap()), (2, 0));
+    assert_eq!(calls(), (2, 1));
 }
 
 #[tokio::test]
 async fn nodes_racing_for_the_same_blocks_never_share_an_address() {
     let store = FlakyBlockStore::slow();
-    // Neither node's watch delivers the other's writes, so both plan with outdated blocks.
-    let (one, two) = (start_writer("n1", &store), start_writer("n2", &store));
+    // Neither node knows the other's writes.
+    let (one, two) = (start_writer("n1", &store).await, start_writer("n2", &store).await);
     let first = join_all((0..20).map(|pod| assign(&one, pod)));
     let second = join_all((100..120).map(|pod| assign(&two, pod)));
     let (first, second) = tokio::join!(first, second);
@@ -189,7 +166,7 @@ async fn nodes_racing_for_the_same_blocks_never_share_an_address() {
 #[tokio::test]
 async fn release_and_assignment_in_one_block_take_one_write() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     let first = assign(&allocator, 1).await;
     // The assignment and the release are queued before the batch writer runs, so they are in the same batch.
     let (second, released) = tokio::join!(assign(&allocator, 2), allocator.release(release(1), TIMEOUT));
@@ -201,7 +178,7 @@ async fn release_and_assignment_in_one_block_take_one_write() {
 #[tokio::test]
 async fn release_of_another_sandbox_frees_nothing() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     assign(&allocator, 1).await;
     assert!(allocator.release(release(7), TIMEOUT).await, "releasing nothing succeeds");
     assert!(
@@ -218,7 +195,7 @@ async fn release_of_another_sandbox_frees_nothing() {
 #[tokio::test]
 async fn queued_requests_complete_when_the_api_server_returns() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     store.inject(&[InjectedFailure::Unavailable, InjectedFailure::Unavailable, InjectedFailure::Unavailable]);
     assign(&allocator, 1).await;
     store.inject(&[InjectedFailure::Unavailable, InjectedFailure::Unavailable]);
@@ -229,7 +206,7 @@ async fn queued_requests_complete_when_the_api_server_returns() {
 #[tokio::test]
 async fn assign_fails_with_a_retriable_fault_while_the_api_server_is_unavailable() {
     let store = FlakyBlockStore::slow();
-    let mut allocator = start_writer("n1", &store);
+    let mut allocator = start_writer("n1", &store).await;
     allocator.assign_timeout = Duration::from_millis(200);
     store.inject(&[InjectedFailure::Unavailable; 50]);
     let fault = allocator.assign("network default/ib".into(), requests(1, "10.0.0.0/24")).await.unwrap_err();
@@ -241,7 +218,7 @@ async fn assign_fails_with_a_retriable_fault_while_the_api_server_is_unavailable
 #[tokio::test(start_paused = true)]
 async fn release_frees_an_address_whose_write_response_was_lost() {
     let store = FlakyBlockStore::slow();
-    let mut allocator = start_writer("n1", &store);
+    let mut allocator = start_writer("n1", &store).await;
     allocator.assign_timeout = Duration::from_millis(60);
     // The address is written, but the response is lost and the ADD times out.
     let mut failures = vec![InjectedFailure::ResponseLost];
@@ -257,7 +234,7 @@ async fn release_frees_an_address_whose_write_response_was_lost() {
 #[tokio::test]
 async fn assign_fails_at_once_if_rejected_or_if_the_pool_is_exhausted() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     store.inject(&[InjectedFailure::Rejected]);
     let refused =
         timeout(Duration::from_secs(2), allocator.assign("network a/b".into(), requests(1, "10.0.0.0/24")));
@@ -275,7 +252,7 @@ async fn assign_fails_at_once_if_rejected_or_if_the_pool_is_exhausted() {
 #[tokio::test]
 async fn release_cancels_queued_requests_of_its_sandbox() {
     let store = FlakyBlockStore::slow();
-    let allocator = start_writer("n1", &store);
+    let allocator = start_writer("n1", &store).await;
     let busy = assign(&allocator, 1);
     let cancelled = allocator.assign("network a/b".into(), requests(2, "192.168.0.0/24"));
     let (_, assigned, released) = tokio::join!(busy, cancelled, allocator.release(release(2), TIMEOUT));
@@ -287,21 +264,12 @@ async fn release_cancels_queued_requests_of_its_sandbox() {
 #[tokio::test(start_paused = true)]
 async fn block_that_cannot_be_read_fails_only_the_requests_that_need_it() {
     let store = FlakyBlockStore::slow();
-    // The other address of 10.9.0.0/30 is in a block of another node, of which the cache has only a summary.
-    let other = start_writer("n2", &store);
+    let other = start_writer("n2", &store).await;
     other.assign("network a/b".into(), requests(1, "10.9.0.0/30")).await.unwrap();
-    // This block exists, but the watch of this node does not deliver it.
-    let cache = Arc::new(AddressBlockCache::for_node("n1"));
-    cache.begin_list();
-    for (block, version) in store.blocks.lock().unwrap().values() {
-        cache.add_listed(block.clone(), version.clone());
-    }
-    cache.finish_list();
     other.assign("network a/b".into(), requests(2, "192.168.0.0/30")).await.unwrap();
     let unreadable = ["default-10.9.0.0".to_owned(), "default-192.168.0.0".to_owned()];
     store.unreadable.lock().unwrap().extend(unreadable);
-    let (allocator, writer) = create_allocator("n1".to_owned(), cache.clone(), store.clone());
-    tokio::spawn(writer.run());
+    let allocator = start_writer("n1", &store).await;
 
     for _ in 0..2 {
         let fault = allocator.assign("network a/b".into(), requests(3, "10.9.0.0/30")).await.unwrap_err();
@@ -312,61 +280,69 @@ async fn block_that_cannot_be_read_fails_only_the_requests_that_need_it() {
     assert!(address >= IpAddr::from([192, 168, 0, 16]), "{address} is from another block");
     assert!(allocator.release(release(4), TIMEOUT).await);
 
-    // The watch delivers the blocks again, after they were corrected.
+    // The objects are corrected.
     store.unreadable.lock().unwrap().clear();
-    for (block, version) in store.blocks.lock().unwrap().values() {
-        cache.apply_watched(block.clone(), version.clone());
-    }
+    sleep(Duration::from_secs(6)).await;
     allocator.assign("network a/b".into(), requests(3, "10.9.0.0/30")).await.unwrap();
 }
 
-#[test]
-fn late_deletion_does_not_hide_a_newer_own_write() {
-    let (id, _) =
-        IpBlockId::containing(&ferroband_address::IpSpace::default_space(), "10.0.0.1".parse().unwrap());
-    let cache = AddressBlockCache::default();
-    cache.record_write(IpBlock::new(id.clone(), None), ResourceVersion("12".into()));
-    cache.remove(&id, &ResourceVersion("11".into()));
+#[tokio::test(start_paused = true)]
+async fn request_waits_for_the_gate_until_its_deadline() {
+    let store = FlakyBlockStore::slow();
+    let gate = AssignmentGate::default();
+    let allocator = start_gated_writer("n1", &store, gate.clone()).await;
+    let fault = allocator.assign("network a/b".into(), requests(1, "10.0.0.0/24")).await.unwrap_err();
+    assert!(fault.cause.contains("API server is not connected"), "{fault}");
+    // Addresses that pods have already are written, and releases too.
+    allocator.restore("sandbox c2".into(), requests(2, "10.0.0.0/24")).await.unwrap();
     assert_eq!(
-        cache.with_view(|view| view.iter().count()),
-        1,
-        "the block was created again after the deletion"
+        assign_from(&allocator, 2, "10.0.0.0/24").await,
+        IpAddr::from([10, 0, 0, 1]),
+        "it has it already"
     );
-    cache.remove(&id, &ResourceVersion("13".into()));
-    assert_eq!(cache.with_view(|view| view.iter().count()), 0);
+    assert!(allocator.release(release(2), TIMEOUT).await);
+    assert!(store.assigned().is_empty());
+
+    let waiting = assign_from(&allocator, 3, "10.0.0.0/24");
+    let opening = async {
+        sleep(Duration::from_secs(3)).await;
+        let open = AssignmentGate::open().changes().borrow().clone();
+        gate.update(|inputs| *inputs = open);
+    };
+    let begin = tokio::time::Instant::now();
+    let (address, ()) = tokio::join!(waiting, opening);
+    assert_eq!(address, IpAddr::from([10, 0, 0, 1]));
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
 
-#[test]
-fn list_older_than_an_own_write_does_not_hide_it() {
-    let cache = AddressBlockCache::default();
-    let block = |entries: bool| {
-        let (id, _) =
-            IpBlockId::containing(&ferroband_address::IpSpace::default_space(), "10.0.0.1".parse().unwrap());
-        let mut block = IpBlock::new(id, None);
-        if entries {
-            let entry = AddressAllocation {
-                pod: "a/b".into(),
-                uid: "u".into(),
-                interface: "net1".into(),
-                container: "c1".into(),
-                node: "n1".into(),
-                ..AddressAllocation::default()
-            };
-            block.entries.insert(1, entry);
-        }
-        block
+#[tokio::test(start_paused = true)]
+async fn own_blocks_are_listed_again_after_a_write_with_an_unknown_result() {
+    let store = FlakyBlockStore::slow();
+    let blocks = Arc::new(OwnBlocks::new("n1"));
+    let (allocator, writer) = create_allocator(blocks.clone(), AssignmentGate::open(), store.clone());
+    writer.node_count().store(1, Ordering::Relaxed);
+    tokio::spawn(writer.run());
+    assert_eq!(assign(&allocator, 1).await, IpAddr::from([192, 168, 0, 1]));
+    store.inject(&[InjectedFailure::Unavailable]);
+    assign(&allocator, 2).await;
+    // The API server executes the lost write much later, at another address.
+    let late = BlockCall::Write(BlockWrite::Add(late_addition()));
+    store.blocks.lock().unwrap().execute("n1", &late);
+    assert_eq!(blocks.own_allocations().len(), 2);
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(blocks.own_allocations().len(), 3, "found by the node's label");
+}
+
+fn late_addition() -> BlockAddition {
+    let space = IpSpace::default_space();
+    let (id, offset) = IpBlockId::containing(&space, [192, 168, 0, 100].into());
+    let entry = AddressAllocation {
+        pod: "default/p2".into(),
+        uid: "u2".into(),
+        interface: "net1".into(),
+        container: "c2".into(),
+        node: "n1".into(),
+        ..AddressAllocation::default()
     };
-    let used =
-        |cache: &AddressBlockCache| cache.with_view(|view| view.iter().map(|(g, _)| g.used()).sum::<u8>());
-    cache.record_write(block(true), ResourceVersion("9".into()));
-    cache.begin_list();
-    cache.add_listed(block(false), ResourceVersion("5".into()));
-    cache.finish_list();
-    assert_eq!(used(&cache), 1);
-    // Once the watch has delivered the write, the next complete listing without the block must remove it from
-    // the cache.
-    cache.apply_watched(block(true), ResourceVersion("9".into()));
-    cache.begin_list();
-    cache.finish_list();
-    assert_eq!(used(&cache), 0);
+    BlockAddition { id, holder: None, entries: [(offset, entry)].into() }
 }

@@ -6,16 +6,13 @@
 //! | networks | all network attachment definitions | networks that pods reference, in any namespace |
 //! | spiderpool | copies of pools, reservations, metadata of namespaces and of this node | Spiderpool's pool selection |
 //! | coordinator_defaults | SpiderCoordinator, ServiceCIDRs | routes of pods through their node |
-//! | address_blocks | all AddressBlocks, in [`AddressBlockCache`](crate::address::AddressBlockCache) | free addresses |
 
-mod address_blocks;
 mod coordinator_defaults;
 mod networks;
 mod pods;
 mod spiderpool;
 mod whereabouts_flat_file;
 
-pub use address_blocks::watch_address_blocks;
 pub use coordinator_defaults::CoordinatorDefaults;
 pub use ferroband_daemon::WatchCache;
 pub use networks::NetworkDefinitionCache;

@@ -15,13 +15,12 @@
 use super::sandboxes::{Sandboxes, addresses_in_use};
 use crate::{
     Error,
-    address::{AddressBlockCache, AllocatorHandle, QUARANTINE_UID},
+    address::{AllocatorHandle, OwnBlocks, QUARANTINE_UID},
     caches::PodFacts,
     error::{blocking, error_chain},
 };
 use ferroband_address::{
-    AddressAllocation, AddressPool, AddressRelease, AddressRequest, BlockView, IpBlockId, IpSpace,
-    whereabouts::WhereaboutsConfig,
+    AddressAllocation, AddressPool, AddressRelease, AddressRequest, IpSpace, whereabouts::WhereaboutsConfig,
 };
 use ferroband_attach::journal::Journal;
 use ferroband_daemon::watch_cache::WatchCache;
@@ -48,7 +47,7 @@ pub struct Evidence {
     /// Directories in which the runtime keeps the network namespaces of its sandboxes.
     pub netns_dirs: Vec<PathBuf>,
     pub node: String,
-    pub blocks: Arc<AddressBlockCache>,
+    pub blocks: Arc<OwnBlocks>,
     pub allocator: AllocatorHandle,
     pub pods: Arc<WatchCache<PodFacts>>,
     /// Partition members of this node. Members of sandboxes that are gone are removed.
@@ -56,6 +55,8 @@ pub struct Evidence {
     /// Set to `true` once the allocations of all running sandboxes are restored. No new address is assigned before
     /// that.
     pub allocations_restored: watch::Sender<bool>,
+    /// Increases whenever the API server may have lost allocations (etcd restore).
+    pub restores: watch::Receiver<u64>,
 }
 
 /// Results of the previous scan. An address is released only if two scans in a row find its sandbox gone.
@@ -75,20 +76,20 @@ impl Evidence {
         self.blocks.wait_synced().await;
         self.pods.wait_synced().await;
         let mut previous = PreviousScan::default();
-        let mut restores = self.blocks.etcd_restores();
+        let mut restores = self.restores.clone();
         loop {
             self.scan(&mut previous).await;
             let restored = *self.allocations_restored.borrow();
             let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
             tokio::select! {
                 () = pause => {}
-                // `changed` cannot fail, because `self.blocks` owns the sender.
-                _ = restores.changed() => {
+                Ok(()) = restores.changed() => {
                     warn!(
                         "API server lost address allocations (etcd restore), restoring those of running pods first"
                     );
                     self.allocations_restored.send_replace(false);
                     previous = PreviousScan::default();
+                    self.blocks.relist().await;
                 }
             }
         }
@@ -103,10 +104,7 @@ impl Evidence {
                     // missing. Nothing is released in this scan.
                     None => return,
                 }
-                if !*self.allocations_restored.borrow() {
-                    self.blocks.with_view(BlockView::clear_lost_on_own_node);
-                    self.allocations_restored.send_replace(true);
-                }
+                self.allocations_restored.send_replace(true);
                 previous.suspected_gone = self.release_orphans(&sandboxes, &previous.suspected_gone).await;
             }
             // Without the sandbox journals it is unknown which sandboxes run. The next scan tries again.
@@ -122,19 +120,9 @@ impl Evidence {
     }
 
     /// Returns the allocations of this node in all blocks, except reserved and quarantined addresses.
-    fn own_allocations(&self) -> Vec<(IpSpace, IpAddr, AddressAllocation)> {
-        self.blocks.with_view(|view| {
-            let entries = view.full_blocks().flat_map(|block| {
-                block
-                    .entries
-                    .iter()
-                    .map(|(offset, entry)| (block.space.clone(), block.address(*offset), entry.clone()))
-            });
-            let is_own = |entry: &AddressAllocation| {
-                entry.node == self.node && !entry.is_reserved() && entry.uid != QUARANTINE_UID
-            };
-            entries.filter(|(_, _, entry)| is_own(entry)).collect()
-        })
+    fn own_allocations(&self) -> impl Iterator<Item = (IpSpace, IpAddr, AddressAllocation)> {
+        let allocations = self.blocks.own_allocations().into_iter();
+        allocations.filter(|(_, _, entry)| !entry.is_reserved() && entry.uid != QUARANTINE_UID)
     }
 
     /// Whether the API server lists the pod on this node.
@@ -221,11 +209,8 @@ impl Evidence {
                     let Some(request) = self.restore_request(journal, assigned.attachment, ip.address) else {
                         continue;
                     };
-                    let spaces: Vec<_> = request.pools.iter().map(|pool| pool.space().clone()).collect();
-                    let is_assigned = |space: &IpSpace| {
-                        self.blocks.with_view(|view| is_assigned(view, space, ip.address.addr()))
-                    };
-                    if spaces.iter().any(is_assigned) {
+                    let mut spaces = request.pools.iter().map(|pool| pool.space());
+                    if spaces.any(|space| self.blocks.is_assigned(space, ip.address.addr())) {
                         continue;
                     }
                     let allocation = (ip.address.addr(), journal.container.clone());
@@ -233,11 +218,8 @@ impl Evidence {
                         missing.insert(allocation);
                         continue;
                     }
-                    self.blocks.with_view(|view| {
-                        spaces.iter().for_each(|space| view.clear_lost(space, ip.address.addr()));
-                    });
                     let what = format!("sandbox {}", journal.container);
-                    match self.allocator.assign(what, vec![request]).await {
+                    match self.allocator.restore(what, vec![request]).await {
                         Ok(_) => {
                             info!(
                                 address = %ip.address,
@@ -296,37 +278,5 @@ impl Evidence {
             ordinal: 0,
             container: journal.container.clone(),
         })
-    }
-}
-
-/// Whether the address has an allocation in the IP space. The same address may be in use in several spaces.
-fn is_assigned(view: &BlockView, space: &IpSpace, address: IpAddr) -> bool {
-    let (id, offset) = IpBlockId::containing(space, address);
-    view.get(&id).is_some_and(|(block, _)| block.entries.contains_key(&offset))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ferroband_address::{IpBlock, ResourceVersion};
-
-    #[test]
-    fn address_that_is_assigned_in_another_space_is_missing() {
-        let (id, offset) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 5].into());
-        let mut block = IpBlock::new(id, None);
-        let entry = AddressAllocation {
-            pod: "a/b".into(),
-            uid: "u".into(),
-            interface: "net1".into(),
-            container: "c".into(),
-            node: "n2".into(),
-            ..AddressAllocation::default()
-        };
-        block.entries.insert(offset, entry);
-        let mut view = BlockView::for_node("n1");
-        view.observe(block, ResourceVersion("1".into()));
-        assert!(is_assigned(&view, &IpSpace::default_space(), [10, 0, 0, 5].into()));
-        assert!(!is_assigned(&view, &IpSpace::default_space(), [10, 0, 0, 6].into()));
-        assert!(!is_assigned(&view, &IpSpace::network("x"), [10, 0, 0, 5].into()));
     }
 }

@@ -1,38 +1,31 @@
 use super::retry_pending_releases;
-use crate::address::{AddressBlockCache, BlockStore, BlockStoreError, create_allocator};
-use ferroband_address::{AddressAllocation, IpBlock, IpBlockId, IpSpace, ResourceVersion};
+use crate::address::{AssignmentGate, BlockStore, OwnBlocks, create_allocator};
+use ferroband_address::{
+    AddressAllocation, BlockAddition, BlockCall, BlockWrite, CallOutcome, InMemoryBlocks, IpBlockId, IpSpace,
+};
 use ferroband_attach::{AttachmentId, PluginType, pending_release::PendingRelease};
 use ferroband_kernel::Root;
 use std::{
+    collections::BTreeMap,
     fs,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::time::sleep;
 
-/// A fake block store that only records how many entries the last written block had.
+/// A fake block store.
 #[derive(Clone, Default)]
-struct CountingBlockStore(Arc<AtomicUsize>);
+struct SharedBlockStore(Arc<Mutex<InMemoryBlocks>>);
 
-impl BlockStore for CountingBlockStore {
-    async fn create(&self, _: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
-        Err(BlockStoreError::Conflict)
+impl SharedBlockStore {
+    fn used(&self) -> usize {
+        self.0.lock().unwrap().blocks().map(|block| block.entries.len()).sum()
     }
+}
 
-    async fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        self.0.store(block.entries.len(), Ordering::SeqCst);
-        Ok(ResourceVersion(format!("{}0", expected.0)))
-    }
-
-    async fn get(&self, _: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
-        Ok(None)
+impl BlockStore for SharedBlockStore {
+    async fn execute(&self, node: &str, call: &BlockCall) -> CallOutcome {
+        self.0.lock().unwrap().execute(node, call)
     }
 }
 
@@ -51,7 +44,7 @@ async fn pending_releases_are_completed_and_their_files_removed() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let (id, _) = IpBlockId::containing(&IpSpace::default_space(), "10.0.0.1".parse().unwrap());
-    let mut block = IpBlock::new(id, None);
+    let mut entries = BTreeMap::new();
     for (offset, container) in [(1, "c1"), (2, "c2"), (3, "c3")] {
         let entry = AddressAllocation {
             pod: "a/b".into(),
@@ -61,13 +54,13 @@ async fn pending_releases_are_completed_and_their_files_removed() {
             node: "n1".into(),
             ..AddressAllocation::default()
         };
-        block.entries.insert(offset, entry);
+        entries.insert(offset, entry);
     }
-    let blocks = Arc::new(AddressBlockCache::default());
-    blocks.add_listed(block, ResourceVersion("1".into()));
-    blocks.finish_list();
-    let store = CountingBlockStore(Arc::new(AtomicUsize::new(3)));
-    let (allocator, batch_writer) = create_allocator("n1".into(), blocks, store.clone());
+    let store = SharedBlockStore::default();
+    let addition = BlockAddition { id, holder: None, entries };
+    store.0.lock().unwrap().write(&BlockWrite::Add(addition)).unwrap();
+    let blocks = Arc::new(OwnBlocks::new("n1"));
+    let (allocator, batch_writer) = create_allocator(blocks, AssignmentGate::open(), store.clone());
     tokio::spawn(batch_writer.run());
 
     let pending = |container: &str| {
@@ -81,11 +74,11 @@ async fn pending_releases_are_completed_and_their_files_removed() {
         std::sync::Arc::new(ferroband_testbed::UnmanagedPartitions),
     ));
     wait_until(|| !pending("c1").exists(&root)).await;
-    assert_eq!(store.0.load(Ordering::SeqCst), 2);
+    assert_eq!(store.used(), 2);
 
     pending("c2").write(&root).unwrap();
     wait_until(|| !pending("c2").exists(&root)).await;
-    assert_eq!(store.0.load(Ordering::SeqCst), 1);
+    assert_eq!(store.used(), 1);
     assert!(root.state("owed").join("broken.json").exists(), "an unreadable file is kept");
     retrying.abort();
 }

@@ -5,7 +5,7 @@ use super::{
     requested_networks::{find_interface, requested_networks, resolve_uid},
 };
 use crate::{
-    address::AddressBlockCache,
+    address::OwnBlocks,
     caches::{
         CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, PodFacts, PoolSelectionInput,
         SpiderpoolCache, SpiderpoolInterface, read_flat_file,
@@ -39,7 +39,7 @@ pub struct PodResolver {
     pub spiderpool: SpiderpoolCache,
     /// Cluster-wide defaults for the configuration of coordinator plugins.
     pub coordinator_context: CoordinatorDefaults,
-    pub blocks: Arc<AddressBlockCache>,
+    pub blocks: Arc<OwnBlocks>,
     /// Whether the allocations of running pods have been restored to the address blocks.
     pub allocations_restored: watch::Receiver<bool>,
 }

@@ -1,6 +1,6 @@
 use super::{CniHandler, CniSocket};
 use crate::{
-    address::{self, AddressBlockCache, ApiBlockStore, DetectionMode, DetectionSettings},
+    address::{self, ApiBlockStore, AssignmentGate, DetectionMode, DetectionSettings, OwnBlocks},
     caches::{NetworkDefinitionCache, NodePodCache, PodFacts, SpiderpoolCache},
     fake_api::FakeApi,
     kubelet::PodResourcesClient,
@@ -13,6 +13,7 @@ use ferroband_attach::{
     plan::{Plan, StepKind},
     socket::Channel,
 };
+use ferroband_daemon::{RevisionHistory, RevisionWatch};
 use ferroband_kernel::{Error, Host, IpoibChild, IpoibMode, IpoibParent, Root};
 use ferroband_model::{Fault, FaultCode, Guid, PKey, PodRef, RequestedPKey};
 use ferroband_partition::{PartitionMembership, SandboxPartitions};
@@ -98,12 +99,14 @@ impl CniServerFixture {
         let api = FakeApi::default();
         let _inside = runtime.enter();
         let client = api.client();
-        let blocks = Arc::new(AddressBlockCache::default());
-        blocks.begin_list();
-        blocks.finish_list();
+        let blocks = Arc::new(OwnBlocks::new("n1"));
+        let revisions = Arc::new(RevisionWatch::new(RevisionHistory::default()));
+        let store = ApiBlockStore::new(client.clone(), revisions);
         let (allocator, batch_writer) =
-            address::create_allocator("n1".into(), blocks.clone(), ApiBlockStore::new(client.clone()));
+            address::create_allocator(blocks.clone(), AssignmentGate::open(), store);
         runtime.spawn(batch_writer.run());
+        runtime.block_on(blocks.wait_synced());
+        api.clear_calls();
         let handler = Arc::new(CniHandler {
             resolver: PodResolver {
                 root: Root::at(folder.path()),
@@ -237,14 +240,14 @@ fn add_reads_nothing_and_writes_one_block_and_one_patch() {
     };
     let outcomes = vec![outcome(0, "eth0", "10.1.0.2/24"), outcome(1, "net1", "192.168.0.1/24")];
     assert_eq!(send_request(&mut channel, &DaemonRequest::Attached(outcomes)), DaemonReply::Done);
-    assert_eq!(node.api.list_calls(), [format!("POST {BLOCKS}"), format!("PATCH {PODS}/a/status")]);
+    let block = format!("{BLOCKS}/default-192.168.0.0");
+    assert_eq!(node.api.list_calls(), [format!("PATCH {block}"), format!("PATCH {PODS}/a/status")]);
     let patch = node.api.last_body("PATCH", &format!("{PODS}/a/status"));
     assert!(patch["metadata"]["annotations"][NETWORK_STATUS].as_str().unwrap().contains("192.168.0.1"));
 
     let release = DaemonRequest::Release { container: "c-a".into(), ifname: None };
     assert_eq!(node.send_request(&release), DaemonReply::Done);
-    let block = node.api.get_object(&format!("{BLOCKS}/default-192.168.0.0")).unwrap();
-    assert_eq!((&block["spec"]["entries"], &block["spec"]["used"]), (&json!({}), &json!(0)));
+    assert_eq!(node.api.get_object(&block).unwrap()["spec"]["entries"], json!({}));
     assert_eq!(node.send_request(&release), DaemonReply::Done, "a second DEL");
     assert_eq!(node.api.list_calls().len(), 3, "one write releases: {:?}", node.api.list_calls());
 }
@@ -311,7 +314,8 @@ fn pools_provide_addresses_gateways_and_routes_of_all_networks_at_once() {
     let again = CniCall { ifname: "net3".into(), config, ..call("a") };
     let DaemonReply::Addresses(again) = node.send_request(&DaemonRequest::Assign(again)) else { panic!() };
     assert_eq!(again[0].ips[0].address.to_string(), "172.93.0.100/16");
-    assert_eq!(node.api.list_calls().len(), 8);
+    let read = format!("GET {BLOCKS}/default-172.93.0.96");
+    assert_eq!(node.api.list_calls()[8..], [read], "the entry is checked, because no watch shows changes");
 }
 
 #[test]
@@ -514,7 +518,8 @@ fn delegated_whereabouts_assigns_one_interface() {
     assert_eq!(assigned[0].routes[0].dst.to_string(), "10.8.0.0/16");
     let other = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net1".into()) };
     assert_eq!(node.send_request(&other), DaemonReply::Done);
-    let used = || node.api.get_object(&format!("{BLOCKS}/default-10.7.0.0")).unwrap()["spec"]["used"].clone();
+    let block = || node.api.get_object(&format!("{BLOCKS}/default-10.7.0.0")).unwrap();
+    let used = || block()["spec"]["entries"].as_object().unwrap().len();
     assert_eq!(used(), 1, "the release was for another interface");
     let same_interface = DaemonRequest::Release { container: "c-a".into(), ifname: Some("net7".into()) };
     assert_eq!(node.send_request(&same_interface), DaemonReply::Done);

@@ -3,14 +3,14 @@
 
 use super::simulated_host::create_pod_netns;
 use ferroband_address::{
-    AddressAllocation, IpBlock, IpBlockId, IpSpace, ResourceVersion, whereabouts::WhereaboutsConfig,
+    AddressAllocation, BlockAddition, BlockCall, BlockWrite, CallOutcome, InMemoryBlocks, IpBlockId, IpSpace,
+    whereabouts::WhereaboutsConfig,
 };
 use ferroband_attach::journal::Journal;
 use ferroband_kernel::{Netns, Root};
 use ferroband_model::PodRef;
 use ferroband_node::{
-    Error,
-    address::{AddressBlockCache, AllocatorHandle, BlockStore, BlockStoreError, create_allocator},
+    address::{AllocatorHandle, AssignmentGate, BlockStore, OwnBlocks, create_allocator},
     caches::{PodFacts, WatchCache},
     evidence::Evidence,
 };
@@ -20,7 +20,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     os::fd::AsRawFd,
     path::PathBuf,
@@ -36,58 +36,28 @@ use tokio_util::sync::CancellationToken;
 
 const FIRST: [u8; 4] = [10, 9, 0, 0];
 
-/// A block store with a single block. While the `AtomicBool` is set, every request fails as if the API server
-/// were unavailable.
-#[derive(Clone)]
-struct FakeBlockStore(Arc<(Mutex<StoredBlock>, AtomicBool)>);
-
-/// The address block and its resource version; `None` if the block does not exist.
-type StoredBlock = Option<(IpBlock, u64)>;
+/// A block store. While the `AtomicBool` is set, every request fails as if the API server were unavailable.
+#[derive(Clone, Default)]
+struct FakeBlockStore(Arc<(Mutex<InMemoryBlocks>, AtomicBool)>);
 
 impl FakeBlockStore {
-    fn put(
-        &self,
-        block: &IpBlock,
-        expected: Option<&ResourceVersion>,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        let (stored, away) = &*self.0;
-        if away.load(Ordering::Relaxed) {
-            return Err(BlockStoreError::Unavailable(Error::Task { task: "fake block store", source: None }));
-        }
-        let mut stored = stored.lock().unwrap();
-        let now = stored.as_ref().map(|(_, version)| ResourceVersion(version.to_string()));
-        if now.as_ref() != expected {
-            return Err(BlockStoreError::Conflict);
-        }
-        let version = stored.as_ref().map_or(1, |(_, version)| version + 1);
-        *stored = Some((block.clone(), version));
-        Ok(ResourceVersion(version.to_string()))
+    fn add(&self, entries: BTreeMap<u8, AddressAllocation>) {
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), FIRST.into());
+        let addition = BlockAddition { id, holder: None, entries };
+        self.0.0.lock().unwrap().write(&BlockWrite::Add(addition)).unwrap();
     }
 
     fn assigned(&self) -> BTreeSet<u8> {
-        self.0.0.lock().unwrap().iter().flat_map(|(block, _)| block.entries.keys().copied()).collect()
+        self.0.0.lock().unwrap().blocks().flat_map(|block| block.entries.keys().copied()).collect()
     }
 }
 
 impl BlockStore for FakeBlockStore {
-    async fn create(&self, block: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
-        self.put(block, None)
-    }
-
-    async fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        self.put(block, Some(expected))
-    }
-
-    async fn get(&self, _: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
-        if self.0.1.load(Ordering::Relaxed) {
-            return Err(BlockStoreError::Unavailable(Error::Task { task: "fake block store", source: None }));
+    async fn execute(&self, node: &str, call: &BlockCall) -> CallOutcome {
+        match self.0.1.load(Ordering::Relaxed) {
+            true => CallOutcome::Unavailable,
+            false => self.0.0.lock().unwrap().execute(node, call),
         }
-        let stored = self.0.0.lock().unwrap();
-        Ok(stored.as_ref().map(|(block, version)| (block.clone(), ResourceVersion(version.to_string()))))
     }
 }
 
@@ -96,7 +66,8 @@ struct EvidenceFixture {
     root: Root,
     folder: TempDir,
     server: FakeBlockStore,
-    blocks: Arc<AddressBlockCache>,
+    blocks: Arc<OwnBlocks>,
+    restores: watch::Sender<u64>,
     allocator: AllocatorHandle,
     pods: Arc<WatchCache<PodFacts>>,
     allocations_restored: watch::Receiver<bool>,
@@ -118,8 +89,7 @@ impl EvidenceFixture {
             std::fs::create_dir_all(folder.path().join(path)).unwrap();
         }
         std::fs::write(folder.path().join("proc/sys/kernel/random/boot_id"), "this-boot\n").unwrap();
-        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), FIRST.into());
-        let mut block = IpBlock::new(id, None);
+        let mut allocations = BTreeMap::new();
         for (offset, container, uid) in entries {
             let entry = AddressAllocation {
                 pod: format!("default/{uid}"),
@@ -129,17 +99,17 @@ impl EvidenceFixture {
                 node: "n1".into(),
                 ..AddressAllocation::default()
             };
-            block.entries.insert(*offset, entry);
+            allocations.insert(*offset, entry);
         }
-        let server = FakeBlockStore(Arc::new((Mutex::new(Some((block.clone(), 1))), AtomicBool::new(false))));
-        let blocks = Arc::new(AddressBlockCache::for_node("n1"));
-        blocks.begin_list();
-        blocks.add_listed(block, ResourceVersion("1".into()));
-        blocks.finish_list();
-        let (allocator, batch_writer) = create_allocator("n1".to_owned(), blocks.clone(), server.clone());
+        let server = FakeBlockStore::default();
+        server.add(allocations);
+        let blocks = Arc::new(OwnBlocks::new("n1"));
+        let (allocator, batch_writer) =
+            create_allocator(blocks.clone(), AssignmentGate::open(), server.clone());
         tokio::spawn(batch_writer.run());
         let pods = Arc::new(WatchCache::default());
         let (restored_sender, allocations_restored) = watch::channel(false);
+        let restores = watch::Sender::new(0);
         let evidence = Evidence {
             root: root.clone(),
             netns_dirs: vec![folder.path().join("netns")],
@@ -149,6 +119,7 @@ impl EvidenceFixture {
             pods: pods.clone(),
             membership: Arc::new(UnmanagedPartitions),
             allocations_restored: restored_sender,
+            restores: restores.subscribe(),
         };
         let stop = CancellationToken::new();
         Self {
@@ -156,6 +127,7 @@ impl EvidenceFixture {
             folder,
             server,
             blocks,
+            restores,
             allocator,
             pods,
             allocations_restored,
@@ -364,16 +336,13 @@ async fn allocations_of_running_pods_are_restored_before_new_ones_once_the_api_s
     node.run_for(30).await;
     assert!(*node.allocations_restored.borrow());
     assert_eq!(node.server.assigned(), offsets([3]));
-    let addresses: Vec<IpAddr> = node.blocks.with_view(|view| {
-        view.iter()
-            .flat_map(|(g, _)| g.entries.keys().map(|offset| g.address(*offset)).collect::<Vec<_>>())
-            .collect()
-    });
+    let addresses: Vec<_> =
+        node.blocks.own_allocations().into_iter().map(|(_, address, _)| address).collect();
     assert_eq!(addresses, [IpAddr::from([10, 9, 0, 3])]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_nodes() {
+async fn etcd_restore_restores_running_pods_at_once() {
     let mut node = EvidenceFixture::new(&[]);
     let (path, id) = node.add_namespace("alive");
     let mut journal = node.add_journal("alive", "this-boot", path.to_str().unwrap(), &id);
@@ -384,27 +353,9 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     node.add_pod("alive");
     node.run_for(15).await;
     assert_eq!(node.server.assigned(), offsets([3]));
-    // The watch reports that a pod of another node got the first address. This address must not be assigned
-    // again after the restore below.
-    let (mut block, _) = node.server.0.0.lock().unwrap().clone().unwrap();
-    let entry = AddressAllocation {
-        pod: "default/far".into(),
-        uid: "far".into(),
-        interface: "net1".into(),
-        container: "far".into(),
-        node: "n2".into(),
-        ..AddressAllocation::default()
-    };
-    block.entries.insert(1, entry);
-    node.blocks.apply_watched(block.clone(), ResourceVersion("7".into()));
-
-    // etcd is restored from a backup that contains neither allocation. The allocation of the running pod must
-    // be written again.
-    block.entries.clear();
-    *node.server.0.0.lock().unwrap() = Some((block.clone(), 1));
-    node.blocks.begin_list();
-    node.blocks.add_listed(block, ResourceVersion("1".into()));
-    node.blocks.finish_list();
+    // etcd is restored from a backup that does not contain the allocation.
+    *node.server.0.0.lock().unwrap() = InMemoryBlocks::default();
+    node.restores.send_modify(|count| *count += 1);
     sleep(Duration::from_secs(2)).await;
     assert!(*node.allocations_restored.borrow());
     assert_eq!(node.server.assigned(), offsets([3]), "at once, not after two observations");
@@ -413,9 +364,5 @@ async fn etcd_restore_restores_running_pods_first_and_skips_addresses_of_other_n
     let pod = PodRef { namespace: "default".into(), name: "new".into(), uid: "new".into() };
     let assigned_addresses =
         node.allocator.assign("a test".into(), ipam.requests(&pod, false, "net1", "new")).await.unwrap();
-    assert_eq!(
-        assigned_addresses[0].0.to_string(),
-        "10.9.0.2/24",
-        "the first address is in use, although the API server does not know it"
-    );
+    assert_eq!(assigned_addresses[0].0.to_string(), "10.9.0.1/24");
 }
