@@ -96,6 +96,8 @@ pub struct BlockAddition {
     /// The node that adds the entries, if it claims the block or has claimed it.
     pub holder: Option<String>,
     pub entries: BTreeMap<u8, AddressAllocation>,
+    /// Whether the block is known to exist. A cheaper request is used then, which conflicts if the block does not exist.
+    pub exists: bool,
 }
 
 impl BlockWrite {

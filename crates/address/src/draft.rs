@@ -148,7 +148,7 @@ impl<'a> BlockDraft<'a> {
         let mut positions = BTreeMap::new();
         for (id, block) in self.changed {
             let write = match self.view.get(&id) {
-                Some((known, version)) if !only_adds(known, &block) => {
+                Some((known, version)) if must_replace(known, &block, self.node) => {
                     BlockWrite::Replace { block, expected: version.clone() }
                 }
                 known => BlockWrite::Add(addition(known.map(|(known, _)| known), block, self.node)),
@@ -158,6 +158,13 @@ impl<'a> BlockDraft<'a> {
         }
         (writes, positions)
     }
+}
+
+/// Whether `block` is written at the version that is known. Nobody else is expected to write to a block that the node has
+/// claimed, and this is the cheapest write. The leader may have deleted a block without entries.
+fn must_replace(known: &IpBlock, block: &IpBlock, node: &str) -> bool {
+    let own = known.node.as_deref() == Some(node) && !known.entries.is_empty();
+    own || !only_adds(known, block)
 }
 
 /// Whether `block` has all entries of `known` unchanged, so that entries can be added without a version.
@@ -171,5 +178,6 @@ fn addition(known: Option<&IpBlock>, block: IpBlock, node: &str) -> BlockAdditio
     let id = block.id();
     let is_new = |offset: &u8| known.is_none_or(|known| !known.entries.contains_key(offset));
     let entries = block.entries.into_iter().filter(|(offset, _)| is_new(offset)).collect();
-    BlockAddition { id, holder: block.node.filter(|holder| holder == node), entries }
+    let exists = known.is_some_and(|known| !known.entries.is_empty());
+    BlockAddition { id, holder: block.node.filter(|holder| holder == node), entries, exists }
 }

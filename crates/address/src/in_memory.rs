@@ -121,6 +121,9 @@ impl StoredBlock {
 
 /// Returns the block after the addition, or `None` on a conflict, as the API server's server-side apply does.
 fn add(addition: &BlockAddition, present: Option<&IpBlock>) -> Option<IpBlock> {
+    if addition.exists && present.is_none() {
+        return None;
+    }
     let mut block = present.cloned().unwrap_or_else(|| IpBlock::new(addition.id.clone(), None));
     if addition.holder.is_some() {
         if block.node.is_some() && block.node != addition.holder {

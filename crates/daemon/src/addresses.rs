@@ -111,7 +111,7 @@ fn block_labels<'a>(space: &IpSpace, nodes: impl Iterator<Item = &'a str>) -> BT
 /// not exist. Applied with a field manager that is used once, it conflicts if one of the offsets is taken or another node
 /// has claimed the block, and changes nothing else.
 pub fn addition_to_object(addition: &BlockAddition) -> AddressBlock {
-    let BlockAddition { id, holder, entries } = addition;
+    let BlockAddition { id, holder, entries, .. } = addition;
     let block = IpBlock { entries: entries.clone(), ..IpBlock::new(id.clone(), holder.clone()) };
     block_to_object(&block, None)
 }

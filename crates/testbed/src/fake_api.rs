@@ -177,8 +177,14 @@ impl FakeApi {
                 Some(_) => stored(&mut state, path.to_owned(), body),
             },
             Method::PATCH if path.contains("/addressblocks/") => {
-                match apply_block(state.objects.get(path), body) {
+                let patched = match (body.as_array(), state.objects.get(path)) {
+                    (Some(_), None) => return failure(StatusCode::NOT_FOUND, "NotFound"),
+                    (Some(operations), Some(object)) => patch_block(object, operations),
+                    (None, object) => apply_block(object, &body),
+                };
+                match patched {
                     Some(object) => stored(&mut state, path.to_owned(), object),
+                    None if body.is_array() => failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
                     None => failure(StatusCode::CONFLICT, "Conflict"),
                 }
             }
@@ -206,8 +212,8 @@ impl FakeApi {
 }
 
 /// Returns the AddressBlock after a server-side apply by a new field manager, or `None` on a conflict.
-fn apply_block(stored: Option<&Value>, applied: Value) -> Option<Value> {
-    let Some(mut object) = stored.cloned() else { return Some(applied) };
+fn apply_block(stored: Option<&Value>, applied: &Value) -> Option<Value> {
+    let Some(mut object) = stored.cloned() else { return Some(applied.clone()) };
     let node = &applied["spec"]["node"];
     let other = &object["spec"]["node"];
     if !node.is_null() && !other.is_null() && node != other {
@@ -225,6 +231,22 @@ fn apply_block(stored: Option<&Value>, applied: Value) -> Option<Value> {
     }
     for (label, value) in applied["metadata"]["labels"].as_object().into_iter().flatten() {
         object["metadata"]["labels"][label] = value.clone();
+    }
+    Some(object)
+}
+
+/// Returns the object after the operations `test` and `add` of a JSON patch, or `None` if a test fails.
+fn patch_block(stored: &Value, operations: &[Value]) -> Option<Value> {
+    let mut object = stored.clone();
+    for operation in operations {
+        let path = operation["path"].as_str()?;
+        let value = &operation["value"];
+        if operation["op"] == "test" {
+            object.pointer(path).is_none_or(|present| present == value).then_some(())?;
+        } else {
+            let (parent, field) = path.rsplit_once('/')?;
+            object.pointer_mut(parent)?[field.replace("~1", "/")] = value.clone();
+        }
     }
     Some(object)
 }

@@ -101,7 +101,13 @@ impl<T> NodeAllocator<T> {
                 }
                 self.knowledge.note_indexed(&space, now);
             }
-            (BlockCall::ReadSticky(pod) | BlockCall::WriteSticky(pod, _), CallOutcome::Sticky(record)) => {
+            (BlockCall::ReadSticky(pod), CallOutcome::Sticky(record)) => {
+                // The node reads the blocks that the pointers name, unless it uses them itself.
+                let unknown = record.blocks().filter(|id| self.view.get(id).is_none());
+                self.knowledge.uncertain.extend(unknown);
+                self.sticky.insert(pod, record);
+            }
+            (BlockCall::WriteSticky(pod, _), CallOutcome::Sticky(record)) => {
                 self.sticky.insert(pod, record);
             }
             (BlockCall::ReadSticky(pod) | BlockCall::WriteSticky(pod, _), CallOutcome::Rejected(fault)) => {

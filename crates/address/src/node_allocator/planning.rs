@@ -60,25 +60,13 @@ impl<T> NodeAllocator<T> {
         self.plan_writes(now, gate)
     }
 
-    /// Returns the reads that find the addresses of queued StatefulSet pods.
+    /// Returns the reads of the pointers of queued StatefulSet pods.
     fn sticky_reads(&mut self) -> Vec<BlockCall> {
         let pods: BTreeSet<_> =
             self.queued_requests().filter(|request| request.sticky).map(pod_name).collect();
         self.sticky.retain(|pod, _| pods.contains(pod));
-        let mut calls: Vec<_> = Vec::new();
-        let mut blocks = BTreeSet::new();
-        for pod in pods {
-            match self.sticky.get(&pod) {
-                None => calls.push(BlockCall::ReadSticky(pod)),
-                Some(record) => blocks.extend(record.blocks()),
-            }
-        }
-        // A block that a read did not find is not read again for the same requests.
-        let oldest = self.queue.assignments.iter().map(|pending| pending.arrived).min().unwrap_or_default();
-        let unknown =
-            |id: &IpBlockId| self.view.get(id).is_none() && !self.knowledge.is_seen_after(id, oldest);
-        calls.extend(blocks.into_iter().filter(unknown).map(BlockCall::Read));
-        calls
+        let unread = pods.into_iter().filter(|pod| !self.sticky.contains_key(pod));
+        unread.map(BlockCall::ReadSticky).collect()
     }
 
     fn queued_requests(&self) -> impl Iterator<Item = &AddressRequest> {

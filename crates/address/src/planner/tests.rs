@@ -17,7 +17,7 @@ struct KnownBlocks {
 impl KnownBlocks {
     fn put(&mut self, block: IpBlock) {
         let (id, holder, entries) = (block.id(), block.node, block.entries);
-        self.write(&BlockWrite::Add(BlockAddition { id, holder, entries }));
+        self.write(&BlockWrite::Add(BlockAddition { id, holder, entries, exists: false }));
     }
 
     fn write(&mut self, write: &BlockWrite) {

@@ -250,15 +250,21 @@ impl FakeApiServerState {
     }
 }
 
-/// Returns the AddressBlock after a server-side apply that adds entries, or `None` on a conflict.
+/// Returns the AddressBlock after a server-side apply or a JSON patch that adds entries, or `None` on a conflict.
 fn add_entries(stored: Option<&Value>, applied: Value) -> Option<Value> {
     let Some(mut object) = stored.cloned() else { return Some(applied) };
-    for (offset, entry) in applied["spec"]["entries"].as_object()? {
-        let present = &mut object["spec"]["entries"][offset];
-        if !present.is_null() && present != entry {
+    let mut entries = applied["spec"]["entries"].as_object().cloned().unwrap_or_default();
+    for operation in applied.as_array().into_iter().flatten().filter(|operation| operation["op"] == "add") {
+        if let Some(offset) = operation["path"].as_str()?.strip_prefix("/spec/entries/") {
+            entries.insert(offset.to_owned(), operation["value"].clone());
+        }
+    }
+    for (offset, entry) in entries {
+        let present = &mut object["spec"]["entries"][&offset];
+        if !present.is_null() && *present != entry {
             return None;
         }
-        *present = entry.clone();
+        *present = entry;
     }
     Some(object)
 }

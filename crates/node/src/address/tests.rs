@@ -344,5 +344,5 @@ fn late_addition() -> BlockAddition {
         node: "n1".into(),
         ..AddressAllocation::default()
     };
-    BlockAddition { id, holder: None, entries: [(offset, entry)].into() }
+    BlockAddition { id, holder: None, entries: [(offset, entry)].into(), exists: false }
 }

@@ -57,7 +57,7 @@ async fn pending_releases_are_completed_and_their_files_removed() {
         entries.insert(offset, entry);
     }
     let store = SharedBlockStore::default();
-    let addition = BlockAddition { id, holder: None, entries };
+    let addition = BlockAddition { id, holder: None, entries, exists: false };
     store.0.lock().unwrap().write(&BlockWrite::Add(addition)).unwrap();
     let blocks = Arc::new(OwnBlocks::new("n1"));
     let (allocator, batch_writer) = create_allocator(blocks, AssignmentGate::open(), store.clone());

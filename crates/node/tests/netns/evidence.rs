@@ -43,7 +43,7 @@ struct FakeBlockStore(Arc<(Mutex<InMemoryBlocks>, AtomicBool)>);
 impl FakeBlockStore {
     fn add(&self, entries: BTreeMap<u8, AddressAllocation>) {
         let (id, _) = IpBlockId::containing(&IpSpace::default_space(), FIRST.into());
-        let addition = BlockAddition { id, holder: None, entries };
+        let addition = BlockAddition { id, holder: None, entries, exists: false };
         self.0.0.lock().unwrap().write(&BlockWrite::Add(addition)).unwrap();
     }
 
