@@ -9,6 +9,7 @@
 
 mod address;
 mod node;
+mod scale;
 mod vm;
 
 use anyhow::Result;
@@ -24,6 +25,8 @@ pub enum BenchCommand {
     Vm(vm::BenchVmArgs),
     /// Addresses assigned per second through the plugin
     Address(address::BenchAddressArgs),
+    /// Requests, watch deliveries and load of the leader with many nodes
+    Scale(scale::BenchScaleArgs),
 }
 
 /// Runs a benchmark; returns exit code 1 if a budget is exceeded.
@@ -33,6 +36,7 @@ pub fn bench(what: &BenchCommand) -> Result<i32> {
         BenchCommand::Node(args) => node::measure(args, &mut budget)?,
         BenchCommand::Vm(args) => vm::measure(args, &mut budget)?,
         BenchCommand::Address(args) => address::measure(args, &mut budget)?,
+        BenchCommand::Scale(args) => return scale::measure(args),
     }
     Ok(budget.exit_code())
 }

@@ -1,0 +1,137 @@
+//! One member: the parts of a node daemon that talk to the API server, without hardware and without a CNI socket.
+
+use super::request_counter::RequestCounter;
+use anyhow::{Context, Result, anyhow};
+use ferroband_address::{AddressPool, AddressRelease, AddressRequest};
+use ferroband_daemon::api_client;
+use ferroband_kernel::{Hardware, Root};
+use ferroband_model::PodRef;
+use ferroband_node::address::{AddressBlockCache, AllocatorHandle, ApiBlockStore, create_allocator};
+use ferroband_node::caches::{
+    CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, WhereaboutsRecords,
+    watch_address_blocks,
+};
+use ferroband_node::partition::{GuidClaimClient, NodePartitionsSync, RequestedGuids};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long a member waits for its caches.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a release may take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A member and its tasks, which end when it is dropped.
+pub struct Member {
+    pub node: String,
+    pub counter: RequestCounter,
+    allocator: AllocatorHandle,
+    spiderpool: SpiderpoolCache,
+    pods: NodePodCache,
+    networks: NetworkDefinitionCache,
+    partitions: Arc<NodePartitionsSync>,
+    _tasks: JoinSet<()>,
+}
+
+impl Member {
+    /// Starts what `ferroband node` starts for addresses, partitions and caches. `members` is the number of nodes.
+    pub async fn start(node: String, members: usize, folder: &Path) -> Result<Self> {
+        let counter = RequestCounter::default();
+        let client =
+            counter.count_requests_of(api_client().await.context("cannot connect to the API server")?);
+        let root = Root::at(folder.join(&node));
+        std::fs::create_dir_all(root.base()).with_context(|| format!("cannot create the root of {node}"))?;
+        let hardware: Arc<dyn Hardware> = ferroband_sim::hardware(&root)?.into();
+        let mut tasks = JoinSet::new();
+
+        let pods = NodePodCache::new(client.clone());
+        let networks = NetworkDefinitionCache::new(client.clone());
+        let spiderpool = SpiderpoolCache::new(client.clone(), node.clone());
+        let coordinator = CoordinatorDefaults::default();
+        let blocks = Arc::new(AddressBlockCache::for_node(&node));
+        tasks.spawn(pods.clone().watch(node.clone()));
+        tasks.spawn(networks.clone().watch());
+        tasks.spawn(spiderpool.clone().watch_pools());
+        tasks.spawn(spiderpool.clone().watch_reserved());
+        tasks.spawn(spiderpool.clone().watch_namespaces());
+        tasks.spawn(spiderpool.clone().watch_node());
+        tasks.spawn(WhereaboutsRecords::new(client.clone()).watch());
+        tasks.spawn(coordinator.clone().watch_coordinator(client.clone()));
+        tasks.spawn(coordinator.clone().watch_service_cidrs(client.clone()));
+        tasks.spawn(coordinator.read_pod_cidrs(client.clone(), node.clone()));
+        tasks.spawn(watch_address_blocks(client.clone(), blocks.clone()));
+
+        let store = ApiBlockStore::new(client.clone());
+        let (allocator, writer) = create_allocator(node.clone(), blocks, store);
+        writer.node_count().store(members, Ordering::Relaxed);
+        tasks.spawn(writer.run());
+
+        let claims = GuidClaimClient::new(client.clone(), node.clone());
+        tasks.spawn(Arc::new(RequestedGuids::new(claims, hardware.clone())).run_release_loop());
+        let partitions = Arc::new(NodePartitionsSync::new(client, node.clone()));
+        tasks.spawn(partitions.clone().run_watches());
+        tasks.spawn(partitions.clone().run_writer(hardware, root));
+        Ok(Self { node, counter, allocator, spiderpool, pods, networks, partitions, _tasks: tasks })
+    }
+
+    /// Waits until every cache has listed its objects.
+    pub async fn wait_synced(&self) -> Result<()> {
+        let synced = async {
+            self.pods.cache().wait_synced().await;
+            self.networks.cache().wait_synced().await;
+            self.partitions.own_object.wait_synced().await;
+            self.partitions.partitions.wait_synced().await;
+            while self.spiderpool.selection_input("default", Vec::new()).await.is_err() {}
+        };
+        timeout(SYNC_TIMEOUT, synced)
+            .await
+            .with_context(|| format!("the caches of {} are not synced", self.node))
+    }
+
+    /// Assigns one address to a pod.
+    pub async fn assign(&self, pod: &ScalePod) -> Result<IpAddr> {
+        let request = AddressRequest {
+            pools: vec![self.pool(&pod.pool).await?],
+            pod: PodRef { namespace: "default".into(), name: pod.name.clone(), uid: pod.name.clone() },
+            sticky: pod.sticky,
+            interface: "net1".into(),
+            ordinal: 0,
+            container: pod.container.clone(),
+        };
+        let assigned = self.allocator.assign(format!("pod {}", pod.name), vec![request]).await?;
+        Ok(assigned.first().context("no address was assigned")?.0.addr())
+    }
+
+    pub async fn release(&self, pod: &ScalePod) -> Result<()> {
+        let release = AddressRelease { container: pod.container.clone(), ..AddressRelease::default() };
+        match self.allocator.release(release, RELEASE_TIMEOUT).await {
+            true => Ok(()),
+            false => Err(anyhow!("the address of pod {} was not released in time", pod.name)),
+        }
+    }
+
+    /// Returns the pool as this member knows it.
+    async fn pool(&self, name: &str) -> Result<Arc<AddressPool>> {
+        let input = self.spiderpool.selection_input("default", Vec::new()).await?;
+        let none = BTreeMap::new();
+        let pools = input.for_pod(&none, &none).pools;
+        let pool = pools.get(name).with_context(|| format!("{} does not know pool {name}", self.node))?;
+        Ok(pool.as_ref().map_err(|e| anyhow!("pool {name} is invalid: {e}"))?.addresses.clone())
+    }
+}
+
+/// A pod of the benchmark, without an API object.
+#[derive(Clone, Debug)]
+pub struct ScalePod {
+    pub name: String,
+    pub container: String,
+    /// SpiderIPPool that its address comes from.
+    pub pool: String,
+    /// Whether the pod belongs to a StatefulSet.
+    pub sticky: bool,
+}
