@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use ferroband_scale::leader::{ClusterSize, measure_leader};
+use ferroband_scale::leader::{ClusterSize, measure_leader, serve_api};
 use ferroband_scale::members::run_commands;
 use ferroband_scale::model::{ModelScenario, run_scenario};
 use std::path::PathBuf;
@@ -29,6 +29,12 @@ enum ScalePart {
     },
     /// Members against the API server in KUBECONFIG, controlled by lines on standard input
     Members,
+    /// An empty API server in memory, to try `members` without a lab
+    Api {
+        /// File to write its kubeconfig to
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: PathBuf,
+    },
     /// Load of the leader of a large cluster
     Leader {
         /// The program `ferroband`
@@ -61,6 +67,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         ScalePart::Members => multi_threaded()?.block_on(run_commands()),
+        ScalePart::Api { kubeconfig } => multi_threaded()?.block_on(serve_api(&kubeconfig)),
         ScalePart::Leader { program, nodes, functions, blocks, idle } => {
             let size = ClusterSize { nodes, functions, blocks };
             let report =

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 #[derive(Clone, Default)]
 pub struct LoadApiServer {
     pub store: Arc<Mutex<ObjectStore>>,
-    requests: Arc<AtomicU64>,
+    /// Requests by `<method> <resource>`.
+    requests: Arc<Mutex<BTreeMap<String, u64>>>,
     /// Writes that changed an object, except those of leases and events.
     writes: Arc<AtomicU64>,
 }
@@ -53,8 +55,8 @@ impl LoadApiServer {
         Ok(address)
     }
 
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        self.requests.lock().clone()
     }
 
     pub fn writes(&self) -> u64 {
@@ -62,11 +64,12 @@ impl LoadApiServer {
     }
 
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
         let (head, body) = request.into_parts();
         let Some(path) = ObjectPath::parse(head.uri.path()) else {
             return failure(StatusCode::NOT_FOUND, "NotFound", head.uri.path());
         };
+        let resource = path.collection.rsplit('/').next().unwrap_or_default();
+        *self.requests.lock().entry(format!("{} {resource}", head.method)).or_default() += 1;
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         let query = QueryParameters::parse(head.uri.query().unwrap_or_default());
         let header =
@@ -77,7 +80,8 @@ impl LoadApiServer {
             Method::GET => self.read_object(&path, metadata_only),
             method => {
                 let mode = match header(CONTENT_TYPE).contains("apply-patch") {
-                    true => PatchMode::Apply,
+                    true if query.is_true("force") => PatchMode::Apply,
+                    true => PatchMode::Add,
                     false => PatchMode::Merge,
                 };
                 let answered = self.write(&method, &path, &body, mode, metadata_only);
@@ -157,7 +161,10 @@ impl LoadApiServer {
                 store.delete(&path.collection, &key);
                 return Ok(success(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#.to_owned()));
             }
-            (Method::PATCH, None) if mode == PatchMode::Apply && !path.is_status() => sent,
+            (Method::PATCH, None) if mode != PatchMode::Merge && !path.is_status() => sent,
+            (Method::PATCH, Some(now)) if mode == PatchMode::Add && now.conflicts_with(&sent) => {
+                return Ok(failure(StatusCode::CONFLICT, "Conflict", &key));
+            }
             (_, None) => return Ok(failure(StatusCode::NOT_FOUND, "NotFound", &key)),
             (Method::PUT, Some(now)) if sent.version() != 0 && sent.version() != now.version() => {
                 return Ok(failure(StatusCode::CONFLICT, "Conflict", &key));

@@ -34,14 +34,8 @@ impl LeaderProcess {
         settings: &BTreeMap<String, String>,
         folder: &Path,
     ) -> Result<Self> {
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "load",
-            "clusters": [{"name": "load", "cluster": {"server": format!("http://{api}")}}],
-            "contexts": [{"name": "load", "context": {"cluster": "load", "user": "load"}}],
-            "users": [{"name": "load", "user": {}}],
-        });
         let (config, log) = (folder.join("kubeconfig"), folder.join("leader.log"));
-        fs::write(&config, kubeconfig.to_string()).context("cannot write the kubeconfig")?;
+        fs::write(&config, kubeconfig(api)).context("cannot write the kubeconfig")?;
         let child = Command::new(program)
             .args(["cluster", "--pod-name", "scale-leader", "--webhook-port", "0"])
             .env("KUBECONFIG", config)
@@ -75,6 +69,17 @@ impl LeaderProcess {
         let stat = fs::read_to_string(folder.join("stat")).context("the leader ended")?;
         parse_usage(&status, &stat).context("cannot read the leader's usage from /proc")
     }
+}
+
+/// Returns the kubeconfig of the API server at `api`.
+pub fn kubeconfig(api: SocketAddr) -> String {
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "load",
+        "clusters": [{"name": "load", "cluster": {"server": format!("http://{api}")}}],
+        "contexts": [{"name": "load", "context": {"cluster": "load", "user": "load"}}],
+        "users": [{"name": "load", "user": {}}],
+    });
+    config.to_string()
 }
 
 fn parse_usage(status: &str, stat: &str) -> Option<LeaderUsage> {

@@ -33,7 +33,7 @@ use tokio::time::{interval, sleep};
 /// How often each kubelet writes its Node.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// The cluster is quiet when the leader has written nothing for this time.
-const QUIET_TIME: Duration = Duration::from_secs(10);
+const QUIET_TIME: Duration = Duration::from_secs(15);
 /// How long the leader may take until it is quiet after its start, and until it has told all nodes.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(900);
 const TOLD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -56,7 +56,17 @@ pub struct LeaderReport {
     /// CPU time while only heartbeats arrive, in percent of a core.
     pub idle_cpu_percent: f64,
     pub idle_requests_per_second: f64,
+    /// Requests while only heartbeats arrive, by `<method> <resource>`.
+    pub idle_requests: BTreeMap<String, u64>,
     pub heartbeats_per_second: f64,
+}
+
+/// Serves an empty API server and writes its kubeconfig. Never returns.
+pub async fn serve_api(kubeconfig: &Path) -> Result<()> {
+    let api = LoadApiServer::default();
+    let config = leader_process::kubeconfig(api.listen().await?);
+    std::fs::write(kubeconfig, config).context("cannot write the kubeconfig")?;
+    std::future::pending().await
 }
 
 /// Starts the leader and measures it. `idle` is how long it idles for the measurement of CPU time.
@@ -172,7 +182,12 @@ async fn measure_idle(
     }
     let (seconds, after) = (begin.elapsed().as_secs_f64(), leader.usage()?);
     report.idle_cpu_percent = (after.cpu_seconds - before.cpu_seconds) / seconds * 100.0;
-    report.idle_requests_per_second = (api.requests() - requests) as f64 / seconds;
+    let since = |(what, count): (String, u64)| {
+        let count = count - requests.get(&what).copied().unwrap_or_default();
+        (count > 0).then_some((what, count))
+    };
+    report.idle_requests = api.requests().into_iter().filter_map(since).collect();
+    report.idle_requests_per_second = report.idle_requests.values().sum::<u64>() as f64 / seconds;
     report.heartbeats_per_second = sent as f64 / seconds;
     report.resident_mb = after.resident;
     report.peak_mb = after.peak;

@@ -15,8 +15,11 @@ pub struct StoredObject {
 /// How a patch changes the fields of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchMode {
-    /// Server-side apply. A field of the patch replaces the whole field, which is enough for one manager per field.
+    /// Server-side apply with force. A field of the patch replaces the whole field, which is enough for one manager per
+    /// field.
     Apply,
+    /// Server-side apply without force, by a manager that applies once. Adds values, and conflicts with other values.
+    Add,
     /// JSON merge patch.
     Merge,
 }
@@ -66,6 +69,13 @@ impl StoredObject {
         self.metadata.get("labels")?.get(key)?.as_str()
     }
 
+    /// Whether a patch in the mode [`PatchMode::Add`] has another value than the object.
+    pub fn conflicts_with(&self, patch: &Self) -> bool {
+        let parse = |value: &RawValue| serde_json::from_str::<Value>(value.get()).unwrap_or_default();
+        let spec = |object: &Self| object.fields.get("spec").map(|spec| parse(spec));
+        spec(self).zip(spec(patch)).is_some_and(|(now, patch)| differs(&now, &patch))
+    }
+
     /// Applies a patch of the object, or of its status only. Returns whether anything changed.
     pub fn patch(&mut self, patch: Self, mode: PatchMode, status_only: bool) -> Result<bool> {
         let mut changed = false;
@@ -77,7 +87,7 @@ impl StoredObject {
             }
             let before = self.fields.get(&name);
             let value = match (mode, before) {
-                (PatchMode::Merge, Some(before)) => {
+                (PatchMode::Merge | PatchMode::Add, Some(before)) => {
                     let mut merged: Value = serde_json::from_str(before.get())?;
                     merge(&mut merged, serde_json::from_str(value.get())?);
                     serde_json::value::to_raw_value(&merged)?
@@ -101,6 +111,16 @@ impl StoredObject {
             changed |= before.as_ref() != self.metadata.get(name);
         }
         Ok(changed)
+    }
+}
+
+/// Whether a value of `patch` is present in `now` with another content.
+fn differs(now: &Value, patch: &Value) -> bool {
+    match (now, patch) {
+        (Value::Object(now), Value::Object(patch)) => {
+            patch.iter().any(|(name, value)| now.get(name).is_some_and(|now| differs(now, value)))
+        }
+        _ => now != patch,
     }
 }
 
@@ -142,7 +162,12 @@ mod tests {
         assert!(stored.patch(patch(), PatchMode::Apply, true).unwrap());
         let rendered: Value = serde_json::from_str(&stored.render(false)).unwrap();
         assert_eq!((&rendered["spec"]["x"], &rendered["status"]["y"]), (&json!(2), &json!(1)));
-        let merge = object(json!({"metadata": {"labels": {"l": "v"}}, "spec": {"z": 3, "x": null}}));
+        let add = object(json!({"spec": {"n": {"a": 1}}}));
+        assert!(!stored.conflicts_with(&add) && stored.patch(add.clone(), PatchMode::Add, false).unwrap());
+        assert!(!stored.conflicts_with(&add));
+        assert!(stored.conflicts_with(&object(json!({"spec": {"n": {"a": 2}}}))));
+        let merge =
+            object(json!({"metadata": {"labels": {"l": "v"}}, "spec": {"z": 3, "x": null, "n": null}}));
         assert!(stored.patch(merge, PatchMode::Merge, false).unwrap());
         assert_eq!((stored.fields["spec"].get(), stored.label("l")), (r#"{"z":3}"#, Some("v")));
     }

@@ -1,6 +1,6 @@
 //! The limits that `--check` enforces.
 
-use super::report::{LeaderRow, MemberRow, ModelRow, ScaleReport};
+use super::report::{LeaderRow, MembersRow, ModelRow, ScaleReport};
 use serde::Serialize;
 
 /// A figure grows if its exponent exceeds this. A constant figure varies by less from run to run.
@@ -41,7 +41,7 @@ pub fn limits(report: &ScaleReport) -> Vec<ScaleLimit> {
     limits
 }
 
-fn member_limits(row: &MemberRow, at_most: &mut impl FnMut(String, f64, f64)) {
+fn member_limits(row: &MembersRow, at_most: &mut impl FnMut(String, f64, f64)) {
     let name = |what: &str| format!("{} members: {what}", row.members);
     at_most(name("watch deliveries per assigned address"), row.assign.deliveries_per_address(), 3.0);
     at_most(name("requests per assigned address"), row.assign.requests_per_address(), 1.5);
@@ -104,7 +104,7 @@ mod tests {
     fn requests_that_grow_with_the_members_miss_the_limit() {
         let mut report = ScaleReport::default();
         for members in [16, 64, 256] {
-            let mut row = MemberRow { members, ..MemberRow::default() };
+            let mut row = MembersRow { members, ..MembersRow::default() };
             row.assign.own.addresses = 100;
             row.assign.own.counts.requests.insert("apply addressblocks".into(), members as u64 / 2);
             report.members.push(row);

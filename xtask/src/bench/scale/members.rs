@@ -2,7 +2,7 @@
 
 use super::metrics::ApiServerMetrics;
 use super::program::MembersProcess;
-use super::report::{MemberRow, PhaseRow};
+use super::report::{MembersRow, PhaseRow};
 use anyhow::Result;
 use ferroband_lab::cluster::Lab;
 use ferroband_lab::command::{output, run_with_input};
@@ -24,7 +24,7 @@ const SMALL_POOL: (&str, usize) = ("scale-document-001", 21);
 const POOL_DELAY: Duration = Duration::from_secs(4);
 
 /// Runs all phases with `count` members and deletes what it created.
-pub fn measure(lab: &Lab, program: &Path, count: usize) -> Result<MemberRow> {
+pub fn measure(lab: &Lab, program: &Path, count: usize) -> Result<MembersRow> {
     run_step(format!("{count} members"), |step| {
         create_objects(lab, count)?;
         let measured = run_phases(lab, program, count, step);
@@ -32,7 +32,7 @@ pub fn measure(lab: &Lab, program: &Path, count: usize) -> Result<MemberRow> {
     })
 }
 
-fn run_phases(lab: &Lab, program: &Path, count: usize, step: &mut ProgressStep) -> Result<MemberRow> {
+fn run_phases(lab: &Lab, program: &Path, count: usize, step: &mut ProgressStep) -> Result<MembersRow> {
     std::thread::sleep(POOL_DELAY);
     let mut members = MembersProcess::start(lab, program)?;
     let before = read_leader(lab)?;
@@ -53,7 +53,7 @@ fn run_phases(lab: &Lab, program: &Path, count: usize, step: &mut ProgressStep) 
             server_requests_all: counted.all_requests(),
         })
     };
-    let mut row = MemberRow { members: count, ..MemberRow::default() };
+    let mut row = MembersRow { members: count, ..MembersRow::default() };
     row.start = run(format!("start {count}"))?;
     row.assign = run(format!("assign {PODS_PER_MEMBER} {pool}"))?;
     row.restart = run("restart".to_owned())?;

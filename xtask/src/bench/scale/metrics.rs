@@ -22,11 +22,11 @@ const EVENT_BYTES: &str = "apiserver_watch_events_sizes_sum";
 const REQUESTS: &str = "apiserver_request_total";
 
 /// Labels of a sample, in the order of their names.
-type MetricLabels = BTreeMap<String, String>;
+type SampleLabels = BTreeMap<String, String>;
 
 /// A reading of the counters that the benchmark uses.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ApiServerMetrics(BTreeMap<(String, MetricLabels), f64>);
+pub struct ApiServerMetrics(BTreeMap<(String, SampleLabels), f64>);
 
 /// Watch events of our kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +61,7 @@ impl ApiServerMetrics {
 
     /// Returns what was counted since `before`. A counter that decreased was reset, and counts from zero.
     pub fn since(&self, before: &Self) -> Self {
-        let difference = |(key, value): (&(String, MetricLabels), &f64)| {
+        let difference = |(key, value): (&(String, SampleLabels), &f64)| {
             let earlier = before.0.get(key).copied().unwrap_or_default();
             let counted = if earlier > *value { *value } else { value - earlier };
             (counted != 0.0).then(|| (key.clone(), counted))
@@ -99,7 +99,7 @@ impl ApiServerMetrics {
 
     /// Returns how many requests for our kinds failed with status 409.
     pub fn conflicts(&self) -> f64 {
-        let is_conflict = |labels: &MetricLabels| labels.get("code").is_some_and(|code| code == "409");
+        let is_conflict = |labels: &SampleLabels| labels.get("code").is_some_and(|code| code == "409");
         let samples = self.0.iter().filter(|((name, labels), _)| name == REQUESTS && is_conflict(labels));
         samples.filter(|((_, labels), _)| our_kind(labels).is_some()).map(|(_, value)| value).sum()
     }
@@ -107,7 +107,7 @@ impl ApiServerMetrics {
     /// Returns all requests, of every kind and client, except those for `/metrics` and other paths.
     pub fn all_requests(&self) -> f64 {
         let has_resource =
-            |labels: &MetricLabels| labels.get("resource").is_some_and(|name| !name.is_empty());
+            |labels: &SampleLabels| labels.get("resource").is_some_and(|name| !name.is_empty());
         let samples = self.0.iter().filter(|((name, labels), _)| name == REQUESTS && has_resource(labels));
         samples.map(|(_, value)| value).sum()
     }
@@ -120,14 +120,14 @@ impl ApiServerMetrics {
 }
 
 /// Finds the kind of a sample. Older API servers label watch events with `kind`, newer ones with `resource`.
-fn our_kind(labels: &MetricLabels) -> Option<(&'static str, &'static str)> {
+fn our_kind(labels: &SampleLabels) -> Option<(&'static str, &'static str)> {
     let has = |label: &str, value: &str| labels.get(label).is_some_and(|found| found == value);
     OUR_KINDS.into_iter().find(|(kind, resource)| has("kind", kind) || has("resource", resource))
 }
 
 /// Parses `a="b",c="d"} 5` and returns the labels and what follows them.
-fn parse_labels(mut text: &str) -> Option<(MetricLabels, &str)> {
-    let mut labels = MetricLabels::new();
+fn parse_labels(mut text: &str) -> Option<(SampleLabels, &str)> {
+    let mut labels = SampleLabels::new();
     loop {
         text = text.trim_start_matches([',', ' ']);
         if let Some(rest) = text.strip_prefix('}') {

@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use ferroband_lab::cluster::{Lab, LabUpArgs, down, up};
 use ferroband_lab::{image, workspace};
-use report::{MemberRow, ScaleReport};
+use report::{MembersRow, ScaleReport};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -114,7 +114,7 @@ pub fn measure(args: &BenchScaleArgs) -> Result<i32> {
     Ok(i32::from(args.check && !missed.is_empty()))
 }
 
-fn measure_members(args: &BenchScaleArgs, program: &Path) -> Result<Vec<MemberRow>> {
+fn measure_members(args: &BenchScaleArgs, program: &Path) -> Result<Vec<MembersRow>> {
     let measure_in =
         |lab: &Lab| args.members.iter().map(|count| members::measure(lab, program, *count)).collect();
     if let Some(name) = &args.within {

@@ -10,9 +10,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Open files of the members. Each has a connection per watch if the API server offers no HTTP/2.
-const MAX_OPEN_FILES: usize = 65_536;
-
 /// Builds the program and returns its path.
 pub fn build(profile: &str) -> Result<PathBuf> {
     run_step(format!("building ferroband-scale ({profile})"), |_| {
@@ -56,9 +53,10 @@ pub struct MembersProcess {
 
 impl MembersProcess {
     pub fn start(lab: &Lab, program: &Path) -> Result<Self> {
-        let script = format!("ulimit -n {MAX_OPEN_FILES} && exec \"$0\" members");
+        // Without HTTP/2 each member has a connection per watch.
+        let script = "ulimit -n \"$(ulimit -H -n)\" && exec \"$0\" members";
         let mut command = lab.in_network("sh");
-        command.args(["-c", &script]).arg(program).env("KUBECONFIG", lab.kubeconfig());
+        command.args(["-c", script]).arg(program).env("KUBECONFIG", lab.kubeconfig());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Everything that was measured.
 #[derive(Debug, Default, Serialize)]
 pub struct ScaleReport {
-    pub members: Vec<MemberRow>,
+    pub members: Vec<MembersRow>,
     pub model: Vec<ModelRow>,
     pub leader: Option<LeaderRow>,
     /// Exponents of the growth with the number of members.
@@ -17,7 +17,7 @@ pub struct ScaleReport {
 
 /// Figures with one number of members.
 #[derive(Debug, Default, Serialize)]
-pub struct MemberRow {
+pub struct MembersRow {
     pub members: usize,
     pub start: PhaseRow,
     pub assign: PhaseRow,
@@ -102,6 +102,7 @@ pub struct LeaderRow {
     pub peak_mb: f64,
     pub idle_cpu_percent: f64,
     pub idle_requests_per_second: f64,
+    pub idle_requests: BTreeMap<String, u64>,
     pub heartbeats_per_second: f64,
 }
 
@@ -122,7 +123,7 @@ impl PhaseRow {
 impl ScaleReport {
     /// Computes the growth from the rows.
     pub fn fit(&mut self) {
-        let of = |figure: fn(&MemberRow) -> f64| self.member_points(figure);
+        let of = |figure: fn(&MembersRow) -> f64| self.member_points(figure);
         let figures = [
             ("requests per assigned address", of(|row| row.assign.requests_per_address())),
             ("requests per released address", of(|row| row.release.requests_per_address())),
@@ -135,7 +136,7 @@ impl ScaleReport {
         }
     }
 
-    fn member_points(&self, figure: fn(&MemberRow) -> f64) -> Vec<(f64, f64)> {
+    fn member_points(&self, figure: fn(&MembersRow) -> f64) -> Vec<(f64, f64)> {
         self.members.iter().map(|row| (row.members as f64, figure(row))).collect()
     }
 

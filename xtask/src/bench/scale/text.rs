@@ -1,7 +1,7 @@
 //! The report as tables.
 
 use super::limits::ScaleLimit;
-use super::report::{MemberRow, PhaseRow, ScaleReport};
+use super::report::{MembersRow, PhaseRow, ScaleReport};
 
 /// Prints all figures, then the limits.
 pub fn print(report: &ScaleReport, limits: &[ScaleLimit]) {
@@ -78,7 +78,7 @@ pub fn print(report: &ScaleReport, limits: &[ScaleLimit]) {
     }
 }
 
-fn print_members(row: &MemberRow) {
+fn print_members(row: &MembersRow) {
     let phases = [
         ("assignment", &row.assign),
         ("release", &row.release),
