@@ -65,6 +65,9 @@ impl LoadApiServer {
 
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
+        if head.uri.path() == "/metrics" {
+            return success(self.store.lock().metrics());
+        }
         let Some(path) = ObjectPath::parse(head.uri.path()) else {
             return failure(StatusCode::NOT_FOUND, "NotFound", head.uri.path());
         };

@@ -20,6 +20,8 @@ pub struct ObjectStore {
 struct ObjectCollection {
     objects: BTreeMap<String, StoredObject>,
     watches: Vec<OpenWatch>,
+    /// Watch events sent so far, without those at the start of a watch, and their bytes.
+    delivered: (u64, usize),
 }
 
 struct OpenWatch {
@@ -47,6 +49,17 @@ impl ObjectStore {
         collection: &str,
     ) -> impl Iterator<Item = (&'a String, &'a StoredObject)> + use<'a> {
         self.collections.get(collection).into_iter().flat_map(|collection| &collection.objects)
+    }
+
+    /// Returns the watch events that were sent, as the metrics of an API server.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        for (collection, ObjectCollection { delivered: (events, bytes), .. }) in &self.collections {
+            let resource = collection.rsplit('/').next().unwrap_or_default();
+            text.push_str(&format!("apiserver_watch_events_total{{resource=\"{resource}\"}} {events}\n"));
+            text.push_str(&format!("apiserver_watch_events_sizes_sum{{resource=\"{resource}\"}} {bytes}\n"));
+        }
+        text
     }
 
     /// Stores an object with a new version, and tells the watches.
@@ -133,6 +146,8 @@ impl ObjectCollection {
             }
             let rendered = if watch.metadata_only { &mut partial } else { &mut full };
             let bytes = rendered.get_or_insert_with(|| event(kind, &object.render(watch.metadata_only)));
+            self.delivered.0 += 1;
+            self.delivered.1 += bytes.len();
             watch.events.send(bytes.clone()).is_ok()
         });
     }
