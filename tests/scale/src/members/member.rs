@@ -3,14 +3,11 @@
 use super::request_counter::RequestCounter;
 use anyhow::{Context, Result, anyhow};
 use ferroband_address::{AddressPool, AddressRelease, AddressRequest};
-use ferroband_daemon::api_client;
+use ferroband_daemon::{RevisionHistory, RevisionWatch, api_client};
 use ferroband_kernel::{Hardware, Root};
 use ferroband_model::PodRef;
-use ferroband_node::address::{AddressBlockCache, AllocatorHandle, ApiBlockStore, create_allocator};
-use ferroband_node::caches::{
-    CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache, WhereaboutsRecords,
-    watch_address_blocks,
-};
+use ferroband_node::address::{AllocatorHandle, ApiBlockStore, AssignmentGate, OwnBlocks, create_allocator};
+use ferroband_node::caches::{CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache};
 use ferroband_node::partition::{GuidClaimClient, NodePartitionsSync, RequestedGuids};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,6 +32,7 @@ pub struct Member {
     pods: NodePodCache,
     networks: NetworkDefinitionCache,
     partitions: Arc<NodePartitionsSync>,
+    blocks: Arc<OwnBlocks>,
     _tasks: JoinSet<()>,
 }
 
@@ -53,21 +51,20 @@ impl Member {
         let networks = NetworkDefinitionCache::new(client.clone());
         let spiderpool = SpiderpoolCache::new(client.clone(), node.clone());
         let coordinator = CoordinatorDefaults::default();
-        let blocks = Arc::new(AddressBlockCache::for_node(&node));
         tasks.spawn(pods.clone().watch(node.clone()));
         tasks.spawn(networks.clone().watch());
         tasks.spawn(spiderpool.clone().watch_pools());
         tasks.spawn(spiderpool.clone().watch_reserved());
         tasks.spawn(spiderpool.clone().watch_namespaces());
         tasks.spawn(spiderpool.clone().watch_node());
-        tasks.spawn(WhereaboutsRecords::new(client.clone()).watch());
         tasks.spawn(coordinator.clone().watch_coordinator(client.clone()));
         tasks.spawn(coordinator.clone().watch_service_cidrs(client.clone()));
         tasks.spawn(coordinator.read_pod_cidrs(client.clone(), node.clone()));
-        tasks.spawn(watch_address_blocks(client.clone(), blocks.clone()));
 
-        let store = ApiBlockStore::new(client.clone());
-        let (allocator, writer) = create_allocator(node.clone(), blocks, store);
+        let revisions = Arc::new(RevisionWatch::new(RevisionHistory::default()));
+        let blocks = Arc::new(OwnBlocks::new(&node));
+        let store = ApiBlockStore::new(client.clone(), revisions);
+        let (allocator, writer) = create_allocator(blocks.clone(), AssignmentGate::open(), store);
         writer.node_count().store(members, Ordering::Relaxed);
         tasks.spawn(writer.run());
 
@@ -76,12 +73,13 @@ impl Member {
         let partitions = Arc::new(NodePartitionsSync::new(client, node.clone()));
         tasks.spawn(partitions.clone().run_watches());
         tasks.spawn(partitions.clone().run_writer(hardware, root));
-        Ok(Self { node, counter, allocator, spiderpool, pods, networks, partitions, _tasks: tasks })
+        Ok(Self { node, counter, allocator, spiderpool, pods, networks, partitions, blocks, _tasks: tasks })
     }
 
     /// Waits until every cache has listed its objects.
     pub async fn wait_synced(&self) -> Result<()> {
         let synced = async {
+            self.blocks.wait_synced().await;
             self.pods.cache().wait_synced().await;
             self.networks.cache().wait_synced().await;
             self.partitions.own_object.wait_synced().await;

@@ -2,15 +2,14 @@
 //! node daemon's own; only the API server and the clock are simulated.
 //!
 //! ```text
-//! ModelScenario ──▶ per node: AllocatorHandle ──▶ BatchWriter ──▶ SimulatedStore ──▶ SimulatedObjects (conflicts)
-//!                                                                     └ SeededRandom: duration of each request
+//! ModelScenario ──▶ per node: AllocatorHandle ──▶ BatchWriter ──▶ SimulatedStore ──▶ InMemoryBlocks (conflicts)
+//!                             leader: index of each space, once per second ──────────────▲
 //! ```
 //!
 //! tokio's paused clock is the event queue: when no task can run, the clock advances to the next timer. One thread and
 //! a seed make a run repeatable. The simulated API server has no capacity limit.
 
 mod latency;
-mod objects;
 mod scenario;
 mod store;
 #[cfg(test)]
@@ -21,19 +20,22 @@ pub use scenario::{ModelResult, ModelScenario};
 use crate::percentile_millis;
 use anyhow::{Context, Result};
 use ferroband_model::{Fault, FaultCode};
-use ferroband_node::address::{AddressBlockCache, AllocatorHandle, create_allocator};
+use ferroband_node::address::{AllocatorHandle, AssignmentGate, OwnBlocks, create_allocator};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::{SimulatedApi, SimulatedStore};
+use store::{NodeRequestCounts, SimulatedApi, SimulatedStore};
 use tokio::time::{Instant, sleep};
 
 /// Pause before a failed ADD is repeated, as by a kubelet.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long a pod is retried. The contract: a repeated request succeeds within 30 s while an address is free.
 const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// How often the leader writes the index of each space.
+const INDEX_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a scenario on a simulated clock.
 pub fn run_scenario(scenario: &ModelScenario) -> Result<ModelResult> {
@@ -50,32 +52,43 @@ pub fn run_scenario(scenario: &ModelScenario) -> Result<ModelResult> {
 
 async fn start_pods(scenario: &ModelScenario) -> ModelResult {
     let api = SimulatedApi::new(scenario.seed);
-    let begin = Instant::now();
-    let mut stores = Vec::with_capacity(scenario.nodes);
-    let mut pods = Vec::with_capacity(scenario.nodes);
+    tokio::spawn(write_indexes(scenario.clone(), api.clone()));
+    let mut nodes = Vec::with_capacity(scenario.nodes);
     for node in 0..scenario.nodes {
         let store = SimulatedStore::new(api.clone());
-        stores.push(store.clone());
-        let allocator = start_node(&format!("node-{node}"), scenario.nodes, store);
-        pods.push(tokio::spawn(start_pod(scenario.clone(), node, allocator, api.clone())));
+        let blocks = Arc::new(OwnBlocks::new(&format!("node-{node}")));
+        let (allocator, writer) = create_allocator(blocks.clone(), AssignmentGate::open(), store.clone());
+        writer.node_count().store(scenario.nodes, Ordering::Relaxed);
+        tokio::spawn(writer.run());
+        nodes.push((allocator, blocks, store));
     }
+    for (_, blocks, store) in &nodes {
+        blocks.wait_synced().await;
+        // What a daemon requests when it starts is no cost of a pod.
+        store.take_counts();
+    }
+    let begin = Instant::now();
+    let start = |(node, (allocator, ..)): (usize, &(AllocatorHandle, _, _))| {
+        tokio::spawn(start_pod(scenario.clone(), node, allocator.clone(), api.clone()))
+    };
+    let pods: Vec<_> = nodes.iter().enumerate().map(start).collect();
     let mut started = Vec::with_capacity(scenario.nodes);
     for pod in pods {
         started.extend(pod.await);
     }
     let simulated_seconds = begin.elapsed().as_secs_f64();
-    ModelResult { simulated_seconds, ..summarize(scenario, &stores, &started) }
+    let counts: Vec<_> = nodes.iter().map(|(_, _, store)| store.take_counts()).collect();
+    ModelResult { simulated_seconds, ..summarize(scenario, &counts, &started) }
 }
 
-/// Starts a node's allocator. The cluster is new, so no blocks exist.
-fn start_node(name: &str, node_count: usize, store: SimulatedStore) -> AllocatorHandle {
-    let blocks = Arc::new(AddressBlockCache::for_node(name));
-    blocks.begin_list();
-    blocks.finish_list();
-    let (allocator, writer) = create_allocator(name.to_owned(), blocks, store);
-    writer.node_count().store(node_count, Ordering::Relaxed);
-    tokio::spawn(writer.run());
-    allocator
+/// Writes the index of each space, as the leader does.
+async fn write_indexes(scenario: ModelScenario, api: Arc<SimulatedApi>) {
+    loop {
+        sleep(INDEX_INTERVAL).await;
+        for pool in &scenario.pools {
+            api.blocks.lock().publish_index(pool.space());
+        }
+    }
 }
 
 /// How the start of one pod ended.
@@ -118,17 +131,15 @@ async fn start_pod(
 
 /// Whether every pool has a free address now.
 fn has_free_address(scenario: &ModelScenario, api: &SimulatedApi) -> bool {
-    api.inspect(|objects| {
-        scenario.pools.iter().all(|pool| {
-            let blocks = objects.blocks().filter(|block| block.space == *pool.space());
-            let used: usize = blocks.map(|block| usize::from(block.used())).sum();
-            (used as u128) < pool.capacity()
-        })
+    let blocks = api.blocks.lock();
+    scenario.pools.iter().all(|pool| {
+        let of_pool = blocks.blocks().filter(|block| block.space == *pool.space());
+        let used: usize = of_pool.map(|block| usize::from(block.used())).sum();
+        (used as u128) < pool.capacity()
     })
 }
 
-fn summarize(scenario: &ModelScenario, stores: &[SimulatedStore], started: &[PodStart]) -> ModelResult {
-    let counts: Vec<_> = stores.iter().map(SimulatedStore::counts).collect();
+fn summarize(scenario: &ModelScenario, counts: &[NodeRequestCounts], started: &[PodStart]) -> ModelResult {
     let requests = counts.iter().map(|counts| counts.total()).sum::<usize>();
     let assigned: Vec<_> = started.iter().flat_map(|start| start.addresses.iter().copied()).collect();
     let distinct: BTreeSet<_> = assigned.iter().collect();

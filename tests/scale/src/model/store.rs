@@ -1,9 +1,8 @@
-//! The simulated API server as one node sees it: every request takes time and is counted.
+//! The simulated API server as one node sees it: every call takes time and is counted.
 
 use super::latency::SeededRandom;
-use super::objects::{SimulatedObjects, WriteConflict};
-use ferroband_address::{IpBlock, IpBlockId, ResourceVersion};
-use ferroband_node::address::{BlockStore, BlockStoreError};
+use ferroband_address::{BlockCall, CallOutcome, InMemoryBlocks};
+use ferroband_node::address::BlockStore;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +11,13 @@ use tokio::time::sleep;
 /// The simulated API server, shared by all nodes.
 #[derive(Debug)]
 pub struct SimulatedApi {
-    objects: Mutex<SimulatedObjects>,
+    pub blocks: Mutex<InMemoryBlocks>,
     random: Mutex<SeededRandom>,
 }
 
 impl SimulatedApi {
     pub fn new(seed: u64) -> Arc<Self> {
-        Arc::new(Self { objects: Mutex::default(), random: Mutex::new(SeededRandom::new(seed)) })
-    }
-
-    /// Calls `read` with all objects, outside the simulated time.
-    pub fn inspect<T>(&self, read: impl FnOnce(&SimulatedObjects) -> T) -> T {
-        read(&self.objects.lock())
+        Arc::new(Self { blocks: Mutex::default(), random: Mutex::new(SeededRandom::new(seed)) })
     }
 }
 
@@ -45,6 +39,18 @@ impl NodeRequestCounts {
     pub fn rounds(&self) -> usize {
         self.writes.values().copied().max().unwrap_or_default()
     }
+
+    fn count(&mut self, call: &BlockCall, outcome: &CallOutcome) {
+        match call {
+            BlockCall::Write(write) => {
+                *self.writes.entry(write.id().space.as_str().to_owned()).or_default() += 1
+            }
+            BlockCall::WriteSticky(..) => *self.writes.entry("pointers".to_owned()).or_default() += 1,
+            BlockCall::Read(_) | BlockCall::ReadSticky(_) => self.reads += 1,
+            BlockCall::ListOwn | BlockCall::ListSpace(_) | BlockCall::ReadIndex(_) => self.lists += 1,
+        }
+        self.conflicts += usize::from(*outcome == CallOutcome::Conflict);
+    }
 }
 
 /// The store of one node.
@@ -59,12 +65,15 @@ impl SimulatedStore {
         Self { api, counts: Arc::default() }
     }
 
-    pub fn counts(&self) -> NodeRequestCounts {
-        self.counts.lock().clone()
+    /// Returns the counts and starts again at zero.
+    pub fn take_counts(&self) -> NodeRequestCounts {
+        std::mem::take(&mut self.counts.lock())
     }
+}
 
-    /// One request. The API server handles it somewhere between its start and its end.
-    async fn request<T>(&self, handle: impl FnOnce(&mut SimulatedObjects) -> T) -> T {
+impl BlockStore for SimulatedStore {
+    /// Executes the call somewhere between its start and its end.
+    async fn execute(&self, node: &str, call: &BlockCall) -> CallOutcome {
         let (there, back) = {
             let mut random = self.api.random.lock();
             let whole = random.request_duration();
@@ -72,39 +81,9 @@ impl SimulatedStore {
             (whole.mul_f64(share), whole.mul_f64(1.0 - share))
         };
         sleep(there).await;
-        let answer = handle(&mut self.api.objects.lock());
+        let outcome = self.api.blocks.lock().execute(node, call);
         sleep(back).await;
-        answer
-    }
-
-    async fn write<T>(
-        &self,
-        space: &str,
-        handle: impl FnOnce(&mut SimulatedObjects) -> Result<T, WriteConflict>,
-    ) -> Result<T, BlockStoreError> {
-        *self.counts.lock().writes.entry(space.to_owned()).or_default() += 1;
-        self.request(handle).await.map_err(|WriteConflict| {
-            self.counts.lock().conflicts += 1;
-            BlockStoreError::Conflict
-        })
-    }
-}
-
-impl BlockStore for SimulatedStore {
-    async fn create(&self, block: &IpBlock) -> Result<ResourceVersion, BlockStoreError> {
-        self.write(block.space.as_str(), |objects| objects.create(block)).await
-    }
-
-    async fn replace(
-        &self,
-        block: &IpBlock,
-        expected: &ResourceVersion,
-    ) -> Result<ResourceVersion, BlockStoreError> {
-        self.write(block.space.as_str(), |objects| objects.replace(block, expected)).await
-    }
-
-    async fn get(&self, id: &IpBlockId) -> Result<Option<(IpBlock, ResourceVersion)>, BlockStoreError> {
-        self.counts.lock().reads += 1;
-        Ok(self.request(|objects| objects.get(id)).await)
+        self.counts.lock().count(call, &outcome);
+        outcome
     }
 }
