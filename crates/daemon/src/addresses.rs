@@ -10,8 +10,8 @@ use ferroband_address::{
 };
 use ferroband_api::{
     ferroband::{
-        AddressBlock, AddressBlockEntry, AddressBlockSpec, SpiderPoolCopy, StickyAddressEntry, StickyAddresses,
-        StickyAddressesSpec,
+        AddressBlock, AddressBlockEntry, AddressBlockSpec, SpiderPoolCopy, StickyAddressEntry,
+        StickyAddresses, StickyAddressesSpec,
     },
     spiderpool::{SpiderIPPool, SpiderIPPoolSpec, SpiderReservedIP},
 };

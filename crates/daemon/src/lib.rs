@@ -26,9 +26,9 @@ mod loop_metrics;
 mod reflector;
 mod request_panic;
 mod retry;
-mod tenant_policy;
 mod revision_history;
 mod revision_watch;
+mod tenant_policy;
 
 pub mod addresses;
 pub mod api_call;

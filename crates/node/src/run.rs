@@ -3,9 +3,7 @@
 use crate::{
     Error, NodeSettings,
     address::{self, ApiBlockStore, AssignmentGate, DetectionSettings, OwnBlocks},
-    caches::{
-        CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache,
-    },
+    caches::{CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache},
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
     discover::DiscoveryRoots,

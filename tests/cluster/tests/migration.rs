@@ -71,7 +71,8 @@ fn legacy_pods_keep_their_addresses_and_the_legacy_stack_can_be_removed() {
     // Spiderpool's controller is still active: its objects are not written, and its pool is blocked.
     assert!(!allocated_ips(POOL).contains("ferroband"), "{}", allocated_ips(POOL));
     eventually("the pool is blocked", 60, || {
-        let blocked = kubectl_get(&["addressstates.ferroband.io", "cluster"])["status"]["blockedRanges"].to_string();
+        let blocked =
+            kubectl_get(&["addressstates.ferroband.io", "cluster"])["status"]["blockedRanges"].to_string();
         if blocked.contains("172.120.0.100-172.120.0.103") { Ok(()) } else { Err(blocked) }
     });
 

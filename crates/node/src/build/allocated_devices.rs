@@ -10,7 +10,11 @@ use serde_json::{Map, Value};
 
 /// Fails if a plugin names a device that was not allocated to the pod. `plugins` are the configurations as the plugins
 /// get them, so that the device that is checked is the one that is used.
-pub fn check(network: &str, plugins: &[Map<String, Value>], devices: &PodDevices) -> Result<(), Fault> {
+pub fn check_allocated_devices(
+    network: &str,
+    plugins: &[Map<String, Value>],
+    devices: &PodDevices,
+) -> Result<(), Fault> {
     let mut named = plugins.iter().flat_map(named_devices);
     match named.find(|device| !devices.contains(device)) {
         Some(device) => Err(not_allocated_fault(network, &format!("device {device}"))),

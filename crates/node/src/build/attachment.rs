@@ -118,7 +118,7 @@ pub fn build_resolved(
         plugin
     });
     let plugins: Vec<_> = plugins.collect();
-    allocated_devices::check(&network, &plugins, &add.devices)?;
+    allocated_devices::check_allocated_devices(&network, &plugins, &add.devices)?;
     Ok(Attachment {
         steps: build_steps(&network, plugins.into_iter())?,
         name: config.name.clone(),

@@ -15,7 +15,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use allocated_devices::not_allocated_fault;
+pub use allocated_devices::{check_allocated_devices, not_allocated_fault};
 pub use attachment::fault_in_network;
 pub use ip_requests::AttachmentIpRequests;
 pub use plan::{PlanOutput, build_plan, partition_requests};

@@ -14,7 +14,7 @@ use crate::{
 };
 use ferroband_address::spiderpool::SpiderpoolConfig;
 use ferroband_attach::message::CniCall;
-use ferroband_config::{WrapperConfig, runtime_config};
+use ferroband_config::{WrapperConfig, named_devices, runtime_config};
 use ferroband_kernel::Root;
 use ferroband_model::{Fault, FaultCode, PodRef};
 use serde_json::{Map, Value};
@@ -121,6 +121,16 @@ impl PodResolver {
         let uses_pools = SpiderpoolConfig::applies_to(&config);
         let pod = self.resolve_pod(pod, facts, call, &policy, uses_pools).await?;
         Ok(ResolvedInterface { pod, interface, config, ips: call.ips.clone() })
+    }
+
+    /// Returns the devices of the pod for a plugin that is called outside a plan. A plugin that names no device does not
+    /// need the kubelet.
+    pub async fn interface_devices(&self, interface: &ResolvedInterface) -> Result<PodDevices, Fault> {
+        let devices = self.pod_resources.pod_devices(&interface.pod.pod).await;
+        match named_devices(&interface.config).next() {
+            Some(_) => devices.map_err(|e| e.fault()),
+            None => Ok(devices.unwrap_or_default()),
+        }
     }
 
     /// Waits for a change of the pools if `fault` says that there is none, because the cache may lag behind a pool that

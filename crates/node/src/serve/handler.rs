@@ -3,7 +3,7 @@
 use super::socket::protocol_fault;
 use crate::{
     address::{AllocatorHandle, DetectionSettings},
-    build::{AttachmentIpRequests, PlanOutput, build_plan, partition_requests},
+    build::{AttachmentIpRequests, PlanOutput, build_plan, check_allocated_devices, partition_requests},
     observe::{NetworkStatusWriter, PodEventRecorder},
     resolve::{PodResolver, ResolvedInterface, ResolvedPod},
 };
@@ -17,7 +17,7 @@ use ferroband_config::network_name;
 use ferroband_kernel::{Hardware, Host, Netns};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use ferroband_partition::PartitionMembership;
-use std::{future::Future, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{future::Future, os::fd::OwnedFd, slice, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 /// How long a DEL waits for its addresses to be released before the CNI plugin stores a pending release. This
@@ -63,6 +63,8 @@ impl CniHandler {
             false => Vec::new(),
         };
         let name = network_name(&resolved.config).to_owned();
+        let devices = self.resolver.interface_devices(&resolved).await?;
+        check_allocated_devices(&name, slice::from_ref(&resolved.config), &devices)?;
         let attachments = vec![Attachment {
             network: name.clone(),
             name,
@@ -74,7 +76,7 @@ impl CniHandler {
         let ResolvedPod { pod, facts, container, .. } = resolved.pod;
         let with_uid = PodRef { uid: facts.uid.clone(), ..pod.clone() };
         let plan = Plan { pod, container, attachments, membership: false, partitions };
-        Ok((PlanOutput { plan, ip_requests, marks: Vec::new() }, with_uid))
+        Ok((PlanOutput { plan, ip_requests, marks: Vec::new(), devices }, with_uid))
     }
 
     /// Assigns the addresses of one interface, for a foreign plugin that uses Ferroband as its IPAM plugin.

@@ -7,9 +7,8 @@ fn desired_under(
     partitions: &[Arc<Partition>],
     settings: &ClusterSettings,
 ) -> DesiredMemberships {
-    let nodes = memberships.iter().map(|object| (object.name_any(), NodeFacts::default())).collect();
     let records = PartitionRecords::read(memberships, &PartitionRecords::default());
-    let (inputs, observed) = (inputs(memberships, &nodes, &records), MembershipTable::default());
+    let (inputs, observed) = (inputs(memberships, &records), MembershipTable::default());
     desired_memberships(&PartitionInputs { partitions, observed: Some(&observed), settings, ..inputs })
 }
 
