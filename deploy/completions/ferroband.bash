@@ -332,7 +332,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__cluster)
-            opts="-h -V --pod-name --namespace --lease-seconds --resource-prefix --webhook-port --log --help --version"
+            opts="-h -V --pod-name --namespace --lease-seconds --resource-prefix --webhook-port --trusted-namespaces --unlisted-partitions --max-networks-per-pod --max-pkeys-per-namespace --projection-limit --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -355,6 +355,26 @@ _ferroband() {
                     return 0
                     ;;
                 --webhook-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trusted-namespaces)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unlisted-partitions)
+                    COMPREPLY=($(compgen -W "warn refuse" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-networks-per-pod)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-pkeys-per-namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --projection-limit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1236,7 +1256,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__node)
-            opts="-f -o -h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --opensm --metrics-address --check --dry-run --file --output --log --help --version"
+            opts="-f -o -h -V --node-name --namespace --root --cni-binary --alias --simulate --simulate-uplink --config-file --device-config --resource-prefix --rdma-resource --rdma-count --use-cdi --network-namespace --namespace-isolation --global-namespaces --default-networks --system-namespaces --forbid-default-network --network-plugins --listed-plugins --trusted-namespaces --unlisted-partitions --max-networks-per-pod --opensm --metrics-address --check --dry-run --file --output --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1307,6 +1327,30 @@ _ferroband() {
                     return 0
                     ;;
                 --system-namespaces)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forbid-default-network)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --network-plugins)
+                    COMPREPLY=($(compgen -W "any listed" -- "${cur}"))
+                    return 0
+                    ;;
+                --listed-plugins)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --trusted-namespaces)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --unlisted-partitions)
+                    COMPREPLY=($(compgen -W "warn refuse" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-networks-per-pod)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2190,7 +2234,7 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__uninstall)
-            opts="-h -V --root --hold --all-nodes --namespace --patience --log --help --version"
+            opts="-h -V --root --hold --all-nodes --namespace --without-records --patience --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -68,7 +68,16 @@ false\t''"
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l global-namespaces -d 'Namespaces whose networks every pod may use even with --namespace-isolation' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l default-networks -d 'Networks that every pod gets before those that it requests: [NAMESPACE/]NAME' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l system-namespaces -d 'Namespaces whose pods do not get --default-networks' -r
-complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l opensm -d 'opensm binary, as a path or a name in PATH, to run if this node has the label ferroband.io/subnet-manager' -r -F
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l forbid-default-network -d 'Reject pods with the annotation v1.multus-cni.io/default-network' -r -f -a "true\t''
+false\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l network-plugins -d 'CNI plugins that networks outside of trusted namespaces may use: any that is installed on the node, or those of Ferroband and --listed-plugins' -r -f -a "any\t''
+listed\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l listed-plugins -d 'Plugins of other projects for --network-plugins=listed, also those of `ipam.type`. Each is a program that runs as root on the node' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l trusted-namespaces -d 'Namespaces in which only administrators create objects, besides the one that Ferroband is installed in. Their networks and network groups are available to all pods, and their policies apply to the cluster' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l unlisted-partitions -d 'What happens to pods that use a P_Key that no Partition object lists. Networks in trusted namespaces are exempt from `refuse`' -r -f -a "warn\t''
+refuse\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l max-networks-per-pod -d 'Maximum number of networks that a pod may request' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l opensm -d 'opensm binary, as a path or a name in PATH, to run if this node has the label node-restriction.kubernetes.io/ferroband-subnet-manager' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -l metrics-address -d 'Serve Prometheus metrics at http://ADDRESS/metrics, for example 127.0.0.1:5711. Disabled by default' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s f -l file -d 'With --dry-run, read the SriovNetworkNodeState from this YAML or JSON file and do not use the API server. Virtual functions then keep their GUIDs' -r -F
 complete -c ferroband -n "__fish_ferroband_using_subcommand node" -s o -l output -d 'Output format of --dry-run' -r -f -a "table\t'Table with the most important columns'
@@ -86,6 +95,12 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l namespac
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l lease-seconds -d 'Seconds after the leader\'s last renewal until another replica takes over' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l resource-prefix -d 'Prefix that is added to the resourceName of every SriovIBNetwork' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l webhook-port -d 'Port on which the admission webhook listens; the Service ferroband-webhook forwards to it' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l trusted-namespaces -d 'Namespaces in which only administrators create objects, besides the one that Ferroband is installed in. Their networks and network groups are available to all pods, and their policies apply to the cluster' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l unlisted-partitions -d 'What happens to pods that use a P_Key that no Partition object lists. Networks in trusted namespaces are exempt from `refuse`' -r -f -a "warn\t''
+refuse\t''"
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l max-networks-per-pod -d 'Maximum number of networks that a pod may request' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l max-pkeys-per-namespace -d 'Maximum number of P_Keys that the pods of one namespace may use together. P_Keys that a Partition object assigns to the namespace by name do not count. 0 means no limit' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l projection-limit -d 'Show assigned addresses in the objects of Whereabouts and Spiderpool, up to this number per pool. Pools with more addresses show only their number; 0 shows none' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand cluster" -s V -l version -d 'Print version'
@@ -143,6 +158,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l patien
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l log -d 'Log filter in the syntax of tracing-subscriber\'s EnvFilter; daemons default to `info`, tools to `warn`' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l hold -d 'Wait for SIGTERM when done, because a DaemonSet would restart a container that exits'
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l all-nodes -d 'Remove Ferroband from all nodes of the cluster, through the API server'
+complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -l without-records -d 'Continue although pools have more addresses than Whereabouts\' or Spiderpool\'s objects can hold. These systems must then not assign addresses of these pools while the pods run'
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ferroband -n "__fish_ferroband_using_subcommand uninstall" -s V -l version -d 'Print version'
 complete -c ferroband -n "__fish_ferroband_using_subcommand status" -s n -l namespace -d 'Show only pods of this namespace' -r
