@@ -17,6 +17,8 @@ const SUBNET_KEYS: [&str; 3] = ["overlayPodCIDR", "serviceCIDR", "hijackCIDR"];
 /// Keys that list the subnets of Services. Only the daemon sets the second one: a user may leave the first one empty.
 const SERVICE_KEYS: [&str; 2] = ["serviceCIDR", CLUSTER_SERVICES];
 const CLUSTER_SERVICES: &str = "clusterServiceCIDR";
+/// Key of the subnets of the cluster network, which only the daemon sets.
+const CLUSTER_PODS: &str = "clusterPodCIDR";
 
 /// Chained after another plugin: routes to the node, the services and other pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +34,10 @@ pub struct CoordinatorConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub services: Vec<IpNet>,
+    /// Subnets of the cluster network, in which a network of a user may not choose addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub pods: Vec<IpNet>,
     /// Additional routes in the interface's table, `dst` and `gw`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Map<String, Value>>")]
@@ -91,9 +97,10 @@ impl CoordinatorConfig {
         set_key(plugin, "podDefaultRouteNIC", ifname.into());
     }
 
-    /// Set the subnets of the cluster's Services, whatever the user wrote.
-    pub fn set_services(plugin: &mut Map<String, Value>, subnets: Value) {
-        set_key(plugin, CLUSTER_SERVICES, subnets);
+    /// Set the subnets of the cluster's Services and pods, whatever the user wrote.
+    pub fn set_cluster_subnets(plugin: &mut Map<String, Value>, services: Value, pods: Value) {
+        set_key(plugin, CLUSTER_SERVICES, services);
+        set_key(plugin, CLUSTER_PODS, pods);
     }
 
     /// Parse a configuration.
@@ -128,6 +135,7 @@ impl CoordinatorConfig {
             mode,
             subnets: subnets(&SUBNET_KEYS)?,
             services: subnets(&SERVICE_KEYS)?,
+            pods: subnets(&[CLUSTER_PODS])?,
             policy_routes: parse_policy_routes(fields)?,
             mac_prefix: match fields.non_empty("podMACPrefix")? {
                 Some(text) => Some(
@@ -211,11 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn subnets_of_services_cannot_be_removed_by_the_user() {
-        let mut config = json!({"serviceCIDR": [], "ClusterServiceCIDR": []});
+    fn subnets_of_the_cluster_cannot_be_removed_by_the_user() {
+        let mut config = json!({"serviceCIDR": [], "ClusterServiceCIDR": [], "clusterpodcidr": []});
         let plugin = config.as_object_mut().unwrap();
-        CoordinatorConfig::set_services(plugin, json!(["10.96.0.0/12"]));
-        assert_eq!(step(config).unwrap().services, ["10.96.0.0/12".parse().unwrap()]);
+        CoordinatorConfig::set_cluster_subnets(plugin, json!(["10.96.0.0/12"]), json!(["10.244.0.0/16"]));
+        let step = step(config).unwrap();
+        assert_eq!(step.services, ["10.96.0.0/12".parse().unwrap()]);
+        assert_eq!(step.pods, ["10.244.0.0/16".parse().unwrap()]);
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub enum Error {
     Sysctl { path: PathBuf, source: io::Error },
     #[error("address {address} of interface {ifname} is in use by another host")]
     DuplicateAddress { ifname: String, address: IpAddr },
-    #[error("address {address} of interface {ifname} is in use on this node, by {owner}")]
+    #[error("address {address} of interface {ifname} belongs to {owner}")]
     AddressInUse { ifname: String, address: IpAddr, owner: String },
     #[error("routing table {table} of the node is selected by another {rule}")]
     TableInUse { table: u32, rule: String },

@@ -4,7 +4,9 @@ use crate::ipc::message::{DaemonRequest, PortMember};
 use crate::ipc::node_client::NodeClient;
 use crate::ipc::plan::{PlanStep, StepKind};
 use crate::protocol::result::{ResultInterface, to_prev_result};
-use crate::protocol::{CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, args, invocation};
+use crate::protocol::{
+    CniContext, CniResult, CniVersion, Error, FailPoint, Invocation, PluginType, args, invocation,
+};
 use crate::state::journal::{InterfaceIdentity, Journal, JournalEntry, StepState};
 use crate::state::{Lock, device_info};
 use crate::steps::coordinator::{self, CoordinatorSetup};
@@ -276,8 +278,12 @@ impl<'a> AddOperation<'a> {
         let ifname = self.entry(position).attachment.ifname.clone();
         let result = self.entry(position).cni_result()?;
         let assigned: Vec<_> = result.ips.iter().map(|ip| ip.address.addr()).collect();
+        let first = &self.entry(position).attachment.steps[0];
+        let is_pool = |ipam: Option<&str>| ipam == Some(PluginType::Spiderpool.as_str());
+        let from_pools = first.interface().is_ok_and(|interface| is_pool(interface.ipam_plugin));
+        let addresses = (assigned.as_slice(), from_pools);
         let veth = self
-            .coordinator_setup(&ifname, &assigned)
+            .coordinator_setup(&ifname, addresses)
             .needs_veth(config)?
             .then(|| coordinator::host_veth_name(&self.call.container));
         let record = &mut self.journal.entries[position].steps[step];
@@ -285,7 +291,7 @@ impl<'a> AddOperation<'a> {
         record.interface =
             veth.map(|temporary| InterfaceIdentity { temporary, ..InterfaceIdentity::default() });
         self.save()?;
-        self.coordinator_setup(&ifname, &assigned).run(config)?;
+        self.coordinator_setup(&ifname, addresses).run(config)?;
         if config.mac_prefix.is_some() {
             self.update_mac(position, &ifname)?;
         }
@@ -305,7 +311,11 @@ impl<'a> AddOperation<'a> {
         Ok(())
     }
 
-    fn coordinator_setup<'b>(&'b mut self, ifname: &'b str, assigned: &'b [IpAddr]) -> CoordinatorSetup<'b> {
+    fn coordinator_setup<'b>(
+        &'b mut self,
+        ifname: &'b str,
+        (assigned, from_pools): (&'b [IpAddr], bool),
+    ) -> CoordinatorSetup<'b> {
         CoordinatorSetup {
             context: self.context,
             netns: &self.netns,
@@ -313,6 +323,7 @@ impl<'a> AddOperation<'a> {
             container: &self.call.container,
             ifname,
             assigned,
+            from_pools,
         }
     }
 

@@ -61,6 +61,9 @@ fn the_node_keeps_its_routes_to_itself_to_other_pods_and_to_services() {
     }
     let hidden = json!({"serviceCIDR": [], "clusterServiceCIDR": ["10.98.0.0/16"]});
     assert_eq!(owner(attach_second(&fixture, &daemon, hidden, "10.98.0.10/16")), "Services (10.98.0.0/16)");
+    let pods = || json!({"overlayPodCIDR": [], "clusterPodCIDR": ["10.78.0.0/16"]});
+    let result = attach_second(&fixture, &daemon, pods(), "10.78.1.2/16");
+    assert_eq!(owner(result), "pods of the cluster network (10.78.0.0/16)");
     assert!(reaches(None, POD), "the first pod still gets its traffic");
 
     host_ip(&["link", "delete", "dev", "kube-ipvs0"]);
@@ -105,4 +108,15 @@ fn a_table_of_another_rule_is_not_used() {
     add(&fixture, &pod).unwrap();
     attach_second(&fixture, &daemon, json!({}), "172.91.0.8/16").unwrap();
     host_ip(&["rule", "delete", "from", "10.1.2.3", "lookup", "501"]);
+}
+
+#[test]
+fn pools_of_an_administrator_may_have_the_subnet_of_the_cluster_network() {
+    let mut attachment = with_coordinator("eth0", json!({"clusterPodCIDR": ["172.91.0.0/16"]}));
+    attachment.steps[0].config["ipam"] = json!({"type": "spiderpool"});
+    let (fixture, _daemon, pod, _other) = set_up(vec![attachment], &["172.91.0.7/16"]);
+    add(&fixture, &pod).unwrap();
+    assert!(reaches(None, POD));
+    del(&fixture, &pod.path).unwrap();
+    assert_clean(&fixture);
 }

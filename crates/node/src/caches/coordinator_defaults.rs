@@ -113,8 +113,9 @@ impl CoordinatorDefaults {
         let services = from_status("serviceCIDR").unwrap_or_else(service_cidrs);
         put("serviceCIDR", Some(services.clone()));
         let pod_cidrs = || json!(self.pod_cidrs.get().cloned().unwrap_or_default());
-        put("overlayPodCIDR", Some(from_status("overlayPodCIDR").unwrap_or_else(pod_cidrs)));
-        CoordinatorConfig::set_services(plugin, services);
+        let pods = from_status("overlayPodCIDR").unwrap_or_else(pod_cidrs);
+        put("overlayPodCIDR", Some(pods.clone()));
+        CoordinatorConfig::set_cluster_subnets(plugin, services, pods);
     }
 }
 
@@ -135,7 +136,8 @@ mod tests {
         let name = || (String::new(), DEFAULT_COORDINATOR.to_owned());
         assert_eq!(
             fill(&defaults, json!({"type": "coordinator"})),
-            json!({"type": "coordinator", "serviceCIDR": [], "overlayPodCIDR": [], "clusterServiceCIDR": []})
+            json!({"type": "coordinator", "serviceCIDR": [], "overlayPodCIDR": [], "clusterServiceCIDR": [],
+                "clusterPodCIDR": []})
         );
         defaults
             .service_cidrs
@@ -153,10 +155,17 @@ mod tests {
         assert_eq!(
             config,
             json!({"mode": "overlay", "vethMTU": 1400, "hostRuleTable": 600, "serviceCIDR": ["10.96.0.0/16"],
-                "overlayPodCIDR": ["10.78.0.0/16"], "clusterServiceCIDR": ["10.96.0.0/16"]})
+                "overlayPodCIDR": ["10.78.0.0/16"], "clusterServiceCIDR": ["10.96.0.0/16"],
+                "clusterPodCIDR": ["10.78.0.0/16"]})
         );
-        let hidden = fill(&defaults, json!({"serviceCIDR": [], "clusterservicecidr": []}));
+        let hidden =
+            fill(&defaults, json!({"serviceCIDR": [], "clusterservicecidr": [], "clusterPodCIDR": []}));
         assert_eq!(hidden["serviceCIDR"], json!([]));
-        assert_eq!(hidden["clusterServiceCIDR"], json!(["10.96.0.0/16"]), "a user cannot change it");
+        let cluster = (&hidden["clusterServiceCIDR"], &hidden["clusterPodCIDR"]);
+        assert_eq!(
+            cluster,
+            (&json!(["10.96.0.0/16"]), &json!(["10.78.0.0/16"])),
+            "a user cannot change them"
+        );
     }
 }

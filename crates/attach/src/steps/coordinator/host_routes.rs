@@ -28,35 +28,53 @@ pub(super) fn check_table(host_netlink: &mut RouteSocket, table: u32) -> Result<
     }
 }
 
-/// Add the node's routes to `addresses` of the pod's interface `ifname`, through the veth pair of which the node has the
-/// end `veth`, and the policy routing rule that selects their table. Fail if an address is in use on this node.
-pub(super) fn add(
-    step: &CoordinatorConfig,
-    veth: &str,
-    pod_veth: &Link,
-    ifname: &str,
-    addresses: &[IpAddr],
-) -> Result<(), Error> {
-    let mut host_netlink = RouteSocket::open()?;
-    let host_veth = ipoib::find_link(&mut host_netlink, veth, "the host")?;
-    let node = node_addresses(&mut host_netlink)?;
-    let routes = host_netlink.all_routes()?;
-    for address in addresses {
-        let service = step.services.iter().find(|subnet| subnet.contains(address));
-        let service = service.map(|subnet| format!("Services ({subnet})"));
-        if let Some(owner) = service.or(find_owner(&mut host_netlink, &routes, *address, host_veth.index)?) {
-            return Err(Error::AddressInUse { ifname: ifname.to_owned(), address: *address, owner });
+/// The node's routes to one interface of a pod.
+pub(super) struct HostRoutes<'a> {
+    pub(super) step: &'a CoordinatorConfig,
+    /// The node's end of the veth pair.
+    pub(super) veth: &'a str,
+    pub(super) pod_veth: &'a Link,
+    pub(super) ifname: &'a str,
+    /// Whether the addresses come from SpiderIPPools.
+    pub(super) from_pools: bool,
+}
+
+impl HostRoutes<'_> {
+    /// Add routes to `addresses` through the veth pair, and the policy routing rule that selects their table. Fail if an
+    /// address belongs to somebody else.
+    pub(super) fn add(&self, addresses: &[IpAddr]) -> Result<(), Error> {
+        let mut host_netlink = RouteSocket::open()?;
+        let host_veth = ipoib::find_link(&mut host_netlink, self.veth, "the host")?;
+        let node = node_addresses(&mut host_netlink)?;
+        let routes = host_netlink.all_routes()?;
+        for address in addresses {
+            let owner = match self.cluster_owner(*address) {
+                Some(owner) => Some(owner),
+                None => find_owner(&mut host_netlink, &routes, *address, host_veth.index)?,
+            };
+            if let Some(owner) = owner {
+                return Err(Error::AddressInUse { ifname: self.ifname.to_owned(), address: *address, owner });
+            }
         }
+        for address in addresses {
+            host_netlink.set_neighbour(host_veth.index, *address, &self.pod_veth.address)?;
+            let source = node.iter().copied().find(|node| node.is_ipv4() == address.is_ipv4());
+            let table = self.step.host_rule_table;
+            let route = RouteSpec { table: Some(table), source, ..RouteSpec::new((*address).into(), None) };
+            host_netlink.append_route(host_veth.index, &route)?;
+            host_netlink.add_rule(&host_rule(address.is_ipv6(), table))?;
+        }
+        Ok(())
     }
-    for address in addresses {
-        host_netlink.set_neighbour(host_veth.index, *address, &pod_veth.address)?;
-        let source = node.iter().copied().find(|node| node.is_ipv4() == address.is_ipv4());
-        let table = step.host_rule_table;
-        let route = RouteSpec { table: Some(table), source, ..RouteSpec::new((*address).into(), None) };
-        host_netlink.append_route(host_veth.index, &route)?;
-        host_netlink.add_rule(&host_rule(address.is_ipv6(), table))?;
+
+    /// What of the cluster the address belongs to. In a cluster whose pods all use underlay networks, SpiderIPPools may
+    /// have the subnets of the cluster network.
+    fn cluster_owner(&self, address: IpAddr) -> Option<String> {
+        let find = |subnets: &[IpNet]| subnets.iter().find(|subnet| subnet.contains(&address)).copied();
+        let service = find(&self.step.services).map(|subnet| format!("Services ({subnet})"));
+        let pods = find(&self.step.pods).filter(|_| !self.from_pools);
+        service.or_else(|| pods.map(|subnet| format!("pods of the cluster network ({subnet})")))
     }
-    Ok(())
 }
 
 /// Whose address this is, if it is the node's, a Service's that kube-proxy configured on the node, or another pod's: the

@@ -1,5 +1,6 @@
 //! Setting up routes between pod and node.
 
+use super::host_routes::HostRoutes;
 use super::{
     FALLBACK_METRIC, FIRST_TABLE, POD_VETH, RETURN_MARK, RETURN_TABLE, host_routes, host_veth_name,
     routing_tables,
@@ -23,6 +24,8 @@ pub(crate) struct CoordinatorSetup<'a> {
     pub(crate) ifname: &'a str,
     /// Addresses in the network's result. The node gets routes to no other address.
     pub(crate) assigned: &'a [IpAddr],
+    /// Whether an administrator chose the subnets of these addresses: they come from SpiderIPPools.
+    pub(crate) from_pools: bool,
 }
 
 impl CoordinatorSetup<'_> {
@@ -194,8 +197,14 @@ impl CoordinatorSetup<'_> {
         let pod_veth = ipoib::find_link(self.pod_netlink, POD_VETH, "the sandbox")?;
         let own = own.iter().map(IpNet::addr).filter(|address| self.assigned.contains(address));
         let lock = Lock::acquire_stem(self.context.root, "coordinator", self.context.timeouts.lock)?;
-        let (veth, ifname) = (host_veth_name(self.container), self.ifname);
-        host_routes::add(step, &veth, &pod_veth, ifname, &own.collect::<Vec<_>>())?;
+        let routes = HostRoutes {
+            step,
+            veth: &host_veth_name(self.container),
+            pod_veth: &pod_veth,
+            ifname: self.ifname,
+            from_pools: self.from_pools,
+        };
+        routes.add(&own.collect::<Vec<_>>())?;
         lock.release_and_remove();
         Ok(())
     }
