@@ -1,3 +1,5 @@
+mod tenants;
+
 use super::{CniHandler, CniSocket};
 use crate::{
     address::{self, ApiBlockStore, AssignmentGate, DetectionMode, DetectionSettings, OwnBlocks},
