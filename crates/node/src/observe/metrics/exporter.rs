@@ -10,7 +10,7 @@ use crate::{
     error::error_chain,
     kubelet::read_checkpoint,
 };
-use ferroband_daemon::render_loop_metrics;
+use ferroband_daemon::{catch_panic, render_loop_metrics};
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -108,12 +108,19 @@ impl MetricsExporter {
 
     async fn render_page(&self) -> String {
         let exporter = self.clone();
-        let page = spawn_blocking(move || {
+        let render = move || {
             let held_devices = read_checkpoint(&exporter.device_plugins_dir).unwrap_or_default();
             let holders = PodsByPciAddress::from_checkpoint(&held_devices, &exporter.pods);
             let sandboxes = list_sandboxes(exporter.counters.hardware.root(), &exporter.pods);
             exporter.counters.collect(&holders, &sandboxes).render() + &render_loop_metrics()
-        });
-        page.await.unwrap_or_default()
+        };
+        match spawn_blocking(move || catch_panic(render)).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(panic)) => {
+                warn!(error = %panic, "metrics request failed");
+                String::new()
+            }
+            Err(_) => String::new(),
+        }
     }
 }
