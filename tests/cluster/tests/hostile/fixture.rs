@@ -51,8 +51,7 @@ struct VictimState {
 impl VictimState {
     fn read(fabric: &UfmFabric, node: &str, guid: &str) -> Self {
         let of_victim = |(address, entry): (std::net::IpAddr, Value)| {
-            let is_victim =
-                entry.to_string().contains(&format!("\"{VICTIM}\"")) || entry["pod"] == "victim/victim";
+            let is_victim = entry.to_string().contains(&format!("{VICTIM}/"));
             is_victim.then(|| address.to_string())
         };
         Self {
@@ -90,6 +89,7 @@ impl HostileFixture {
         let guid = member_guid("victim");
         let victim = VictimState::read(&fabric, &nodes[0], &guid);
         assert_eq!(victim.members, [guid.as_str()]);
+        assert!(!victim.addresses.is_empty() && !victim.pkeys.is_empty(), "{victim:?}");
         let pod = format!("{VICTIM}/victim");
         let guid = guid.parse().expect("a GUID");
         let tenancy = PodTenancy { pod, guid, key: RED, from: Instant::now(), to: None };

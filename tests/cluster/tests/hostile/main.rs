@@ -24,7 +24,7 @@ macro_rules! attacks {
 }
 
 fn main() -> ExitCode {
-    let tests: [FixtureTest<'_, HostileFixture>; 27] = attacks![
+    let tests: [FixtureTest<'_, HostileFixture>; 28] = attacks![
         pods::p_default_network_of_another_namespace_is_refused,
         pods::p_network_of_another_namespace_is_refused,
         pods::p_more_networks_than_allowed_are_refused_at_admission,
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         networks::n_deeply_nested_sriovibnetwork_is_refused,
         networks::n_deeply_nested_spidermultusconfig_is_refused,
         networks::n_network_namespace_of_another_tenant_is_refused,
+        networks::n_namespace_called_spiderpool_is_not_trusted,
         networks::n_deeply_nested_definition_is_refused,
         networks::n_huge_definition_is_refused,
         plugins::n_unlisted_plugin_is_refused,

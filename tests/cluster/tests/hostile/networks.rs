@@ -1,7 +1,7 @@
 //! Attacks with SpiderMultusConfigs, SriovIBNetworks and the size of NetworkAttachmentDefinitions.
 
 use crate::fixture::{ATTACKER, HostileFixture, NETWORKS, VICTIM, ipoib, try_apply};
-use ferroband_cluster_tests::{eventually, kubectl_with};
+use ferroband_cluster_tests::{eventually, kubectl_with, wait_network_definition};
 use serde_json::{Value, json};
 
 const GROUP: &str = "cni.spidernet.io/rdma-resource-inject";
@@ -18,6 +18,8 @@ fn rail(namespace: &str, name: &str, resource: &str) -> Value {
 pub fn n_network_of_another_namespace_is_not_injected_into_a_group(hostile: &mut HostileFixture) {
     hostile.objects.apply(&rail("kube-system", "good-rail", "spidernet.io/good").to_string());
     hostile.objects.apply(&rail(ATTACKER, "evil-rail", "spidernet.io/evil").to_string());
+    wait_network_definition("kube-system", "good-rail", 30);
+    wait_network_definition(ATTACKER, "evil-rail", 30);
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "in-group", "namespace": VICTIM, "annotations": {GROUP: "hostile-rails"}},
@@ -40,10 +42,10 @@ fn nested(levels: usize) -> String {
     format!(r#"{{"type":"whereabouts","a":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
 }
 
-fn ib_network(name: &str, spec: Value) -> Value {
+fn ib_network(namespace: &str, name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovIBNetwork",
-        "metadata": {"name": name, "namespace": ATTACKER}, "spec": spec,
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
     })
 }
 
@@ -56,7 +58,7 @@ fn assert_denied(hostile: &mut HostileFixture, object: &Value, rule: &str) {
 }
 
 pub fn n_deeply_nested_sriovibnetwork_is_refused(hostile: &mut HostileFixture) {
-    let network = ib_network("deep", json!({"resourceName": "fabric", "ipam": nested(20_000)}));
+    let network = ib_network(ATTACKER, "deep", json!({"resourceName": "fabric", "ipam": nested(20_000)}));
     assert_denied(hostile, &network, "nested deeper than");
 }
 
@@ -71,8 +73,17 @@ pub fn n_deeply_nested_spidermultusconfig_is_refused(hostile: &mut HostileFixtur
 
 /// A network of the attacker would appear in the victim's namespace.
 pub fn n_network_namespace_of_another_tenant_is_refused(hostile: &mut HostileFixture) {
-    let network = ib_network("planted", json!({"resourceName": "fabric", "networkNamespace": VICTIM}));
+    let network =
+        ib_network(ATTACKER, "planted", json!({"resourceName": "fabric", "networkNamespace": VICTIM}));
     assert_denied(hostile, &network, "networkNamespace may only be set on objects in the namespaces");
+}
+
+/// The hardening guide removes `spiderpool` from the trusted namespaces: a tenant could get a namespace of this name.
+pub fn n_namespace_called_spiderpool_is_not_trusted(hostile: &mut HostileFixture) {
+    hostile.objects.apply("{apiVersion: v1, kind: Namespace, metadata: {name: spiderpool}}");
+    let network =
+        ib_network("spiderpool", "planted", json!({"resourceName": "fabric", "networkNamespace": VICTIM}));
+    assert_denied(hostile, &network, "in the namespaces ferroband-system, kube-system");
 }
 
 pub fn n_deeply_nested_definition_is_refused(hostile: &mut HostileFixture) {

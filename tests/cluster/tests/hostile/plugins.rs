@@ -1,7 +1,7 @@
 //! Attacks with the plugins of NetworkAttachmentDefinitions: each is a program that would run as root on the node.
 
 use crate::fixture::{ATTACKER, HostileFixture, NETWORKS, ipoib, try_apply};
-use ferroband_cluster_tests::{chart_path, eventually, helm, network_definition};
+use ferroband_cluster_tests::{TestObjects, chart_path, eventually, helm, network_definition};
 use serde_json::{Value, json};
 
 const RULE: &str = "networks.plugins: listed";
@@ -64,7 +64,9 @@ pub fn n_hidden_plugin_types_are_refused_at_admission(hostile: &mut HostileFixtu
         "templates/network-plugins.yaml",
     ];
     let policy = helm(&[&template[..], &values].concat()).stdout_or_panic();
-    hostile.objects.apply(&policy);
+    // Deleted at the end of this test: it would reject the networks of others.
+    let mut policy_objects = TestObjects::default();
+    policy_objects.apply(&policy);
     let network = |text: &str| {
         let mut network = network_definition("hidden", &json!({}));
         network["metadata"]["namespace"] = json!(ATTACKER);

@@ -59,12 +59,14 @@ pub fn u_requests_of_any_shape_do_not_end_a_daemon(hostile: &mut HostileFixture)
         ("networks", review("{\"spec\":{\"cniType\":5}}"), "200"),
         ("pods", "echo".to_owned(), "400"),
         ("pods", "head -c 1000000 /dev/zero | tr '\\0' '['".to_owned(), "400"),
-        ("pods", "head -c 9000000 /dev/zero | tr '\\0' ' '".to_owned(), "400"),
         ("pods", "head -c 100000 /dev/urandom".to_owned(), "400"),
         ("nothing", review("{}"), "404"),
     ] {
         assert_eq!(post(&node, path, &body), status, "{path}: {body}");
     }
+    // The server may close the connection before the client has read the answer.
+    let too_large = post(&node, "pods", "head -c 9000000 /dev/zero | tr '\\0' ' '");
+    assert!(["400", "000"].contains(&too_large.as_str()), "{too_large}");
     eventually("the webhook answers", 10, webhook_answers);
     assert_eq!(daemons(), before, "no daemon was restarted");
     hostile.assert_victim_unchanged();
