@@ -1,7 +1,7 @@
 //! Reconciles SriovIBNetworks: writes their NetworkAttachmentDefinitions and their Ready condition.
 
 use super::definition::{OWNER_REF, is_generated};
-use super::write::{WriteOutcome, delete_definition, write_definition};
+use super::write::{WriteOutcome, delete_definition, rejected_definition, write_definition};
 use super::{NetworkCaches, ib_definition};
 use crate::{
     ControllerContext, Error,
@@ -113,6 +113,9 @@ impl IbNetworkController {
                 let namespace = definition.namespace.clone();
                 let message = format!("the NetworkAttachmentDefinition exists in namespace {namespace}");
                 Ok((Some(namespace), "NetworkReady", message))
+            }
+            WriteOutcome::Rejected(reason) => {
+                Ok((None, INVALID, rejected_definition(&object, &reason).to_string()))
             }
             WriteOutcome::Foreign(owner) => {
                 let fault = Fault::new(

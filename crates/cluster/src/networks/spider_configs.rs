@@ -1,6 +1,6 @@
 //! Reconciles SpiderMultusConfigs: writes their NetworkAttachmentDefinitions.
 
-use super::write::{WriteOutcome, write_definition};
+use super::write::{WriteOutcome, rejected_definition, write_definition};
 use super::{NetworkCaches, spider_definition};
 use crate::{ControllerContext, Error, last_events::LastEvents};
 use ferroband_api::spiderpool::SpiderMultusConfig;
@@ -41,6 +41,9 @@ impl SpiderConfigController {
                     "delete that NetworkAttachmentDefinition, or set another name with the annotation multus.spidernet.io/cr-name",
                 );
                 self.publish_fault(config, EventType::Warning, &fault).await;
+            }
+            WriteOutcome::Rejected(reason) => {
+                self.publish_fault(config, EventType::Warning, &rejected_definition(&object, &reason)).await;
             }
             WriteOutcome::UpToDate if desired.warnings.is_empty() => {
                 self.last_events.clear(&config.uid().unwrap_or_default());
@@ -87,3 +90,6 @@ impl Controller for SpiderConfigController {
         failed.map_or(Ok(None), Err)
     }
 }
+
+#[cfg(test)]
+mod tests;

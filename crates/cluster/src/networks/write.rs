@@ -7,6 +7,7 @@ use crate::{
 };
 use ferroband_api::cncf::NetworkAttachmentDefinition;
 use ferroband_daemon::api_call::{ApiFailure, classify, with_timeout};
+use ferroband_model::{Fault, FaultCode};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -20,6 +21,9 @@ pub enum WriteOutcome {
     /// The existing NetworkAttachmentDefinition belongs to the owner that the string names. It was not
     /// changed.
     Foreign(String),
+    /// The API server rejected the definition, for example because of an admission policy, and would reject it again.
+    /// The string says why.
+    Rejected(String),
 }
 
 /// Creates or patches a NetworkAttachmentDefinition. `existing` is the cached object, if there is one.
@@ -46,9 +50,27 @@ pub async fn write_definition(
             ("create", with_timeout(api.create(&parameters, &desired.to_object())).await)
         }
     };
-    result.map_err(Error::api(action, format!("NetworkAttachmentDefinition {object}")))?;
+    if let Err(e) = result {
+        return match (classify(&e), e) {
+            // It would be rejected again. An error would delay the definitions of others.
+            (ApiFailure::Rejected, kube::Error::Api(status)) => {
+                Ok(WriteOutcome::Rejected(status.message.clone()))
+            }
+            (_, e) => Err(Error::api(action, format!("NetworkAttachmentDefinition {object}"))(e)),
+        };
+    }
     info!(network = object, action, "network definition written");
     Ok(WriteOutcome::UpToDate)
+}
+
+/// The fault for an object whose definition the API server rejects.
+pub fn rejected_definition(object: &str, reason: &str) -> Fault {
+    Fault::new(
+        FaultCode::InvalidConfig,
+        object,
+        format!("the API server rejects its NetworkAttachmentDefinition: {reason}"),
+        "correct the object as the message says",
+    )
 }
 
 /// Deletes a NetworkAttachmentDefinition whose source object is gone or uses another namespace. Fails if the
