@@ -168,18 +168,20 @@ impl Controller for PolicyController {
         let decision =
             decide(policies, &nodes, &pools, &self.caches.operator_config(&own), &trusted_namespaces);
         self.write_node_specs(&decision).await?;
+        // Continue after a failure: one object must not keep the conditions of others from being written.
+        let mut failed = None;
         for (policy, desired) in &decision.policies {
             let current = policy.status.as_ref().map_or(&[][..], |status| &status.conditions);
-            self.write_conditions(policy.as_ref(), current, desired).await?;
+            failed = self.write_conditions(policy.as_ref(), current, desired).await.err().or(failed);
         }
         let invalid = invalid.into_iter().map(|(pool, problem)| {
             (pool, vec![super::new_condition("Ready", false, "InvalidConfig", problem)])
         });
         for (pool, desired) in decision.pools.into_iter().chain(invalid) {
             let current = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-            self.write_conditions(pool.as_ref(), current, &desired).await?;
+            failed = self.write_conditions(pool.as_ref(), current, &desired).await.err().or(failed);
         }
         self.collect_stale_states().await?;
-        Ok(None)
+        failed.map_or(Ok(None), Err)
     }
 }
