@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::netlink(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::run("netlink", bytes));

@@ -35,8 +35,9 @@ impl ClusterSettings {
     }
 }
 
-#[cfg(test)]
 impl ClusterSettings {
+    /// Settings of unit tests, and of fuzz tests, which are another crate.
+    #[doc(hidden)]
     pub fn for_test() -> Self {
         Self {
             identity: "a".into(),

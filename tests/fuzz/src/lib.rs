@@ -1,89 +1,61 @@
 //! Fuzzing of untrusted input: no input may cause a panic, a hang or an inconsistent result.
 //!
 //! ```text
-//! target: stdin │ annotation │ netlink ◀── cargo test: seeds, mutated with a fixed random seed, for a limited time
-//!                                      ◀── cargo fuzz: the same functions (directory fuzz/), with a nightly compiler
+//!                       ┌── cargo test: seeds and fuzz/corpus, then mutations with a fixed random seed, for some seconds
+//! FuzzTarget ◀──────────┤
+//!  seeds, run(bytes)    ├── cargo xtask test soak: the same for minutes
+//!                       └── cargo +nightly fuzz run NAME (directory fuzz/): guided by coverage
 //! ```
+//!
+//! An input that fails is saved in `fuzz/corpus/NAME`, so that all later runs begin with it.
 
-mod corpus;
 pub mod mutation;
+mod seeds;
+mod targets;
 
-pub use corpus::{ANNOTATIONS, CONFIGURATIONS, netlink_messages};
+use std::fs;
+use std::path::Path;
 
-use ferroband_api::annotation::NetworkSelection;
-use ferroband_attach::plan::StepKind;
-use ferroband_attach::{CniCommand, CniEnvironment, CniResult, CniVersion, Invocation, PluginConfig};
-use serde_json::Value;
+/// A parser of untrusted input, with inputs to start from.
+#[derive(Clone, Copy, Debug)]
+pub struct FuzzTarget {
+    /// Name of the target and of its folder in `fuzz/corpus`.
+    pub name: &'static str,
+    /// Valid inputs, which are mutated.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Panics if the input shows a defect.
+    pub run: fn(&[u8]),
+}
 
-/// Fuzz a plugin's standard input through all parsers that run before any change.
-pub fn stdin(bytes: &[u8]) {
-    let variables = CniEnvironment::from_iter([
-        ("CNI_COMMAND", "ADD"),
-        ("CNI_CONTAINERID", "c1"),
-        ("CNI_IFNAME", "net1"),
-        ("CNI_NETNS", "/var/run/netns/t"),
-        ("CNI_PATH", "/opt/cni/bin"),
-    ]);
-    if let Err(error) = Invocation::read(CniCommand::Add, &variables, &mut &*bytes) {
-        assert!(!error.fault().remedy.is_empty() && error.code() > 0);
-    }
-    let Ok(config) = PluginConfig::parse(bytes.to_vec()) else { return };
-    if let Err(error) = StepKind::from_config(config.map()) {
-        assert!(!error.fault().cause.is_empty());
-    }
-    if let Some(previous) = config.fields().get("prevResult")
-        && let Ok(result) = CniResult::read(previous, CniVersion::NEWEST)
-    {
-        // A parsed result can be written and parsed again.
-        let written = result.write(CniVersion::NEWEST).unwrap_or(Value::Null);
-        assert_eq!(CniResult::read(&written, CniVersion::NEWEST).ok(), Some(result));
+/// All targets. `fuzz/fuzz_targets` has a program for each.
+pub const TARGETS: [FuzzTarget; 10] = [
+    FuzzTarget { name: "stdin", seeds: seeds::configurations, run: targets::cni::stdin },
+    FuzzTarget { name: "annotation", seeds: seeds::annotations, run: targets::cni::annotation },
+    FuzzTarget { name: "socket", seeds: seeds::socket_messages, run: targets::cni::socket },
+    FuzzTarget { name: "journal", seeds: seeds::journals, run: targets::cni::journal },
+    FuzzTarget { name: "netlink", seeds: seeds::netlink_messages, run: targets::kernel::netlink },
+    FuzzTarget { name: "plan", seeds: seeds::definitions, run: targets::plan::plan },
+    FuzzTarget { name: "admission", seeds: seeds::admission_reviews, run: targets::cluster::admission },
+    FuzzTarget { name: "definition", seeds: seeds::network_objects, run: targets::cluster::definition },
+    FuzzTarget { name: "ufm", seeds: seeds::ufm_answers, run: targets::partition::ufm },
+    FuzzTarget { name: "partitions", seeds: seeds::partitions_files, run: targets::partition::partitions },
+];
+
+/// Runs one input of the target `name`; for the programs of cargo-fuzz.
+pub fn run(name: &str, bytes: &[u8]) {
+    if let Some(target) = TARGETS.iter().find(|target| target.name == name) {
+        (target.run)(bytes);
     }
 }
 
-/// Fuzz a pod's networks annotation.
-pub fn annotation(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    match NetworkSelection::parse_networks(&text, "default") {
-        Ok(selections) => {
-            for selection in selections {
-                assert!(!selection.display_name().is_empty());
-            }
-        }
-        Err(error) => assert!(!error.fault().remedy.is_empty()),
+impl FuzzTarget {
+    /// The seeds, and the inputs that were saved in `fuzz/corpus`.
+    pub fn corpus(&self) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(self.name);
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        (self.seeds)().into_iter().chain(files.filter_map(|file| fs::read(file.path()).ok())).collect()
     }
-    let _ = NetworkSelection::parse_default_network(&text, "kube-system");
-}
-
-/// Fuzz a netlink datagram.
-pub fn netlink(bytes: &[u8]) {
-    ferroband_kernel::rtnetlink::decode_anything(bytes);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    /// Duration of each test; `FERROBAND_FUZZ_SECONDS` overrides the default.
-    fn duration() -> Duration {
-        let seconds = std::env::var("FERROBAND_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
-        Duration::from_secs(seconds.unwrap_or(3))
-    }
-
-    #[test]
-    fn mutated_configurations_do_not_panic() {
-        let seeds: Vec<_> = CONFIGURATIONS.iter().map(|text| text.as_bytes().to_vec()).collect();
-        assert!(mutation::run(&seeds, duration(), stdin) > 1000);
-    }
-
-    #[test]
-    fn mutated_annotations_do_not_panic() {
-        let seeds: Vec<_> = ANNOTATIONS.iter().map(|text| text.as_bytes().to_vec()).collect();
-        assert!(mutation::run(&seeds, duration(), annotation) > 1000);
-    }
-
-    #[test]
-    fn mutated_netlink_messages_do_not_panic() {
-        assert!(mutation::run(&netlink_messages(), duration(), netlink) > 1000);
-    }
-}
+mod tests;

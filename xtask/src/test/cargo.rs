@@ -44,6 +44,11 @@ pub fn build_unit() -> Result<Vec<TestProgram>> {
     build(&args)
 }
 
+/// Compiles the fuzz targets.
+pub fn build_fuzz() -> Result<Vec<TestProgram>> {
+    build(&["--package", "ferroband-fuzz-tests", "--lib"])
+}
+
 /// Compiles each crate's `tests/netns.rs`.
 pub fn build_netns() -> Result<Vec<TestProgram>> {
     build(&["--workspace", "--exclude", CLUSTER, "--exclude", VMLAB, "--test", NETNS])

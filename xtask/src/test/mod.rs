@@ -5,7 +5,8 @@
 //! netns        tests with the real kernel, in separate network namespaces                             seconds
 //! conformance  CNI cases as files, run against ferroband-cni                                           seconds
 //! cluster      scenarios on a real Kubernetes                                                         minutes
-//! soak         loops of the cluster tier, many rounds, after the tier mutants; only if named          hours
+//! fuzz         the fuzz targets of tests/fuzz, minutes for each; only if named                        minutes
+//! soak         loops of the cluster tier, many rounds, after mutants and fuzz; only if named          hours
 //! mutants      one change of the code at a time, which a test must notice; only if named              hours
 //! vm           the kernel's InfiniBand stack in an emulated machine with a software adapter           minutes
 //! vmlab        scenarios on a cluster of two such machines; only if named                             minutes
@@ -64,7 +65,9 @@ enum TestTier {
     Vm,
     /// Scenarios on a cluster of two such machines; need root, run only if named
     Vmlab,
-    /// Loops of the cluster tier, many rounds, after the tier `mutants`; runs only if named
+    /// The fuzz targets, minutes for each; runs only if named
+    Fuzz,
+    /// Loops of the cluster tier, many rounds, after the tiers `mutants` and `fuzz`; runs only if named
     Soak,
     /// One change of the code at a time, which a test must notice; --only TEXT selects crates; runs only if named
     Mutants,
@@ -76,6 +79,9 @@ const DEFAULT_TIERS: [TestTier; 4] =
 
 /// Rounds of `soak`; the cluster tier runs one.
 const SOAK_ROUNDS: usize = 50;
+
+/// Duration of each target in the tier `fuzz`; the unit tier runs each for two seconds.
+const FUZZ_SECONDS: u32 = 300;
 
 /// Runs the tiers; the exit code is 0 if all tests passed.
 pub fn run_tests(args: &TestArgs) -> Result<i32> {
@@ -98,6 +104,7 @@ pub fn run_tests(args: &TestArgs) -> Result<i32> {
             TestTier::Soak => {
                 cluster::run(tally, Some(only.unwrap_or("many_")), args.keep, SOAK_ROUNDS, None)
             }
+            TestTier::Fuzz => fuzz(tally, only),
             TestTier::Mutants => mutants::run(tally, only),
             TestTier::Vm => vm::run(tally, only, &args.kernel, args.peers.as_deref()),
             TestTier::Vmlab => cluster::run_emulated(tally, only, args.keep, &args.kernel),
@@ -106,10 +113,10 @@ pub fn run_tests(args: &TestArgs) -> Result<i32> {
     Ok(tally.finish())
 }
 
-/// `soak` includes `mutants`, unless a name selects one of its loops.
+/// `soak` includes `mutants` and `fuzz`, unless a name selects one of its loops.
 fn with_implied_tiers(tier: TestTier, has_filter: bool) -> Vec<TestTier> {
     match tier {
-        TestTier::Soak if !has_filter => vec![TestTier::Mutants, TestTier::Soak],
+        TestTier::Soak if !has_filter => vec![TestTier::Mutants, TestTier::Fuzz, TestTier::Soak],
         tier => vec![tier],
     }
 }
@@ -125,6 +132,13 @@ fn unit(tally: &mut Tally, only: Option<&str>) -> Result<()> {
     run_plain(tally, cargo::build_unit()?, only)
 }
 
+/// Runs the fuzz targets for a long time.
+fn fuzz(tally: &mut Tally, only: Option<&str>) -> Result<()> {
+    let environment = vec![("FERROBAND_FUZZ_SECONDS", FUZZ_SECONDS.to_string().into())];
+    let options = TestOptions { args: only.into_iter().collect(), environment };
+    lanes::run(tally, cargo::build_fuzz()?, &[None], &options)
+}
+
 /// Runs tests that need no lab, two programs at a time.
 fn run_plain(tally: &mut Tally, programs: Vec<TestProgram>, only: Option<&str>) -> Result<()> {
     let options = TestOptions { args: only.into_iter().collect(), ..TestOptions::default() };
@@ -136,8 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn soak_includes_the_mutants_unless_a_loop_is_selected() {
-        assert_eq!(with_implied_tiers(TestTier::Soak, false), [TestTier::Mutants, TestTier::Soak]);
+    fn soak_includes_mutants_and_fuzz_unless_a_loop_is_selected() {
+        let all = [TestTier::Mutants, TestTier::Fuzz, TestTier::Soak];
+        assert_eq!(with_implied_tiers(TestTier::Soak, false), all);
         assert_eq!(with_implied_tiers(TestTier::Soak, true), [TestTier::Soak]);
         assert_eq!(with_implied_tiers(TestTier::Unit, false), [TestTier::Unit]);
     }

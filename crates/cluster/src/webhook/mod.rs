@@ -57,6 +57,15 @@ pub fn start(
     Ok(())
 }
 
+/// Answers `body` at every path of the webhook, without any network in the caches. Fuzz tests call this: a request of any
+/// content must get an answer.
+#[doc(hidden)]
+pub async fn answer_anything(context: &ControllerContext, body: &[u8]) -> Vec<(http::StatusCode, String)> {
+    let context = WebhookContext::new(context, &NetworkCaches::default());
+    let answers = answer::PATHS.map(|path| answer::answer(path, body, &context));
+    futures::future::join_all(answers).await
+}
+
 /// Starts the certificate rotation. Called only on the leader.
 pub fn start_leader_tasks(
     context: &ControllerContext,

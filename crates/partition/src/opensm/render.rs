@@ -84,7 +84,8 @@ fn write_ports(text: &mut String, ports: &[(Guid, Membership)]) {
 fn foreign_part(text: &str) -> Result<String, Error> {
     let mut preserved = String::new();
     let mut in_section = false;
-    for line in text.lines() {
+    // Line ends are kept as they are, so that a file of another system is not changed again and again.
+    for line in text.split_inclusive('\n') {
         match line.trim() {
             BEGIN_MARKER if !in_section => in_section = true,
             END_MARKER if in_section => in_section = false,
@@ -94,10 +95,7 @@ fn foreign_part(text: &str) -> Result<String, Error> {
                 return Err(Error::UnsafePartitionsFile { problem });
             }
             _ if in_section => {}
-            _ => {
-                preserved.push_str(line);
-                preserved.push('\n');
-            }
+            _ => preserved.push_str(line),
         }
     }
     if in_section {

@@ -155,3 +155,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn line_ends_of_others_are_preserved() {
+    let existing = "Default=0x7fff: ALL, SELF=full;\r\n# a\r\r\n";
+    let rendered = render(Some(existing), &MembershipTable::default()).unwrap();
+    assert!(rendered.starts_with(existing), "{rendered:?}");
+    assert_eq!(render(Some(&rendered), &MembershipTable::default()).unwrap(), rendered);
+}

@@ -1,0 +1,5 @@
+//! A journal on the disk.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::run("journal", bytes));

@@ -1,0 +1,5 @@
+//! A partitions.conf.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::run("partitions", bytes));

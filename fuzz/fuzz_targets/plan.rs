@@ -1,0 +1,5 @@
+//! A network definition and an annotation.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::run("plan", bytes));

@@ -1,0 +1,5 @@
+//! An answer of UFM.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ferroband_fuzz_tests::run("ufm", bytes));
