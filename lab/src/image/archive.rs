@@ -40,6 +40,7 @@ impl Drop for ImageRoot {
 /// Packs `scratch` as `archive` with all `tags` and a default `entrypoint`.
 pub fn write(scratch: &ImageRoot, archive: &Path, tags: &[&str], entrypoint: &[&str]) -> Result<()> {
     let layer = scratch.scratch_path("layer.tar");
+    // The same content yields the same archive, whoever packs it and when.
     let pack = ["--numeric-owner", "--owner=0", "--group=0", "--sort=name", "--mtime=@0", "-cf"];
     run(command("tar", pack).arg(&layer).arg("-C").arg(scratch.path("")).arg("."))?;
     let sum = output(command("sha256sum", ["-b"]).arg(&layer))?;
@@ -58,7 +59,8 @@ pub fn write(scratch: &ImageRoot, archive: &Path, tags: &[&str], entrypoint: &[&
     let manifest = json!([{"Config": "config.json", "RepoTags": tags, "Layers": ["layer.tar"]}]);
     fs::write(scratch.scratch_path("manifest.json"), manifest.to_string())?;
     let draft = archive.with_extension("new");
-    run(command("tar", ["--sort=name", "--mtime=@0", "-cf"])
+    run(command("tar", ["--mode=u=rw,go=r"])
+        .args(pack)
         .arg(&draft)
         .arg("-C")
         .arg(scratch.scratch_path(""))

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 pub use product::{
     IMAGE_NAME, build_binaries, build_cni, build_product, built_cli_path, cargo_target_dir,
-    release_image_name, rust_target,
+    release_image_name, rust_target, set_release_flags,
 };
 
 /// Image names in the tests and in the documents' manifests; all refer to one small Debian image.

@@ -2,13 +2,14 @@
 
 use super::archive;
 use crate::cache;
-use crate::command::{command, output, succeeds};
+use crate::command::{command, output, run, succeeds};
 use crate::progress::{ProgressStep, run_step};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Image name on the lab's nodes.
 pub const IMAGE_NAME: &str = "docker.io/library/ferroband:dev";
@@ -53,14 +54,39 @@ fn build(package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
     let target = rust_target();
     let mut cargo = command("cargo", ["build", "--quiet", "--package", package, "--profile", profile]);
     cargo.args(["--target", &target]).current_dir(cache::checkout());
-    // ring compiles C code that uses no libc, so the host's compiler works.
-    cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
-    if !target.ends_with("musl") {
-        cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    }
+    set_release_flags(&mut cargo, &target)?;
     output(&mut cargo)?;
     let file = cargo_target_dir()?.join(&target).join(profile).join(binary);
     if file.exists() { Ok(file) } else { bail!("cargo did not build {}", file.display()) }
+}
+
+/// Sets the compilers and flags of a program for `target`. The program contains no path of this machine, so that a build in
+/// any folder yields the same bytes.
+pub fn set_release_flags(cargo: &mut Command, target: &str) -> Result<()> {
+    let (checkout, build) = (cache::checkout(), cargo_target_dir()?);
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let sysroot = output(&mut command("rustc", ["--print", "sysroot"]))?;
+    let library = PathBuf::from(sysroot.trim()).join("lib/rustlib/src/rust");
+    // Of several that match, rustc uses the last. The build folder is often inside of the checkout.
+    let paths =
+        [(&checkout, "/ferroband"), (&build, "/target"), (&cargo_home, "/cargo"), (&library, "/rustc")];
+    let remap = |(path, name): (&PathBuf, &str)| format!("--remap-path-prefix={}={name}", path.display());
+    let mut flags: Vec<String> = paths.into_iter().map(remap).collect();
+    if !target.ends_with("musl") {
+        flags.extend(["-C", "target-feature=+crt-static"].map(str::to_owned));
+    }
+    // In this variable flags are separated by a control character, so that a path may contain blanks.
+    cargo.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // ring compiles C code that uses no libc, so the host's compiler works.
+    let name = target.replace('-', "_");
+    let c_paths = format!(
+        "-ffile-prefix-map={}=/cargo -ffile-prefix-map={}=/target",
+        cargo_home.display(),
+        build.display()
+    );
+    cargo.env(format!("CC_{name}"), "gcc").env(format!("CFLAGS_{name}"), c_paths);
+    Ok(())
 }
 
 /// Path of the CLI after a build.
@@ -110,6 +136,8 @@ fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
             fs::copy(file, root.path("usr/bin").join(name))
                 .with_context(|| format!("cannot copy {}", file.display()))?;
         }
+        // The permissions must not depend on the umask of this process.
+        run(command("chmod", ["-R", "u=rwX,go=rX"]).arg(root.path("")))?;
         archive::write(&root, &archive, &[IMAGE_NAME, &release_image_name()], &["/usr/bin/ferroband"])
     })?;
     Ok(archive)

@@ -140,6 +140,10 @@ fn build_product_program(checkout: &Path, program: &str) -> Result<PathBuf> {
         }
     };
     cargo.current_dir(checkout);
+    if !program.contains(':') {
+        // The flags of a release: the program is then built once for both.
+        crate::image::set_release_flags(&mut cargo, TARGET)?;
+    }
     cargo.args(["--quiet", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     let built = run_step(format!("{program} for the guest"), |_| output(&mut cargo))?;
     // cargo's messages contain the path, however the build folder is configured.

@@ -1,4 +1,4 @@
-//! Checks that read the source code: names, dead items, module cycles, unused dependencies, golden files, mounts.
+//! Checks that read the source code: names, dead items, module cycles, dependencies and licences, golden files, mounts.
 
 pub mod cases;
 mod dead_items;
@@ -7,6 +7,7 @@ pub mod golden;
 mod host_paths;
 mod module_cycles;
 mod sources;
+mod supply_chain;
 mod unused_dependencies;
 
 use anyhow::Result;
@@ -15,7 +16,7 @@ use sources::Source;
 type SourceCheck = fn(&[Source]) -> Result<()>;
 
 /// The checks of the `unit` tier, with what each one shows.
-const CHECKS: [(&str, SourceCheck); 7] = [
+const CHECKS: [(&str, SourceCheck); 8] = [
     ("names that users and disks see are unchanged", golden::check),
     ("cases and their tests match the catalogues", cases::check),
     ("type names are unique", duplicate_names::check),
@@ -23,6 +24,7 @@ const CHECKS: [(&str, SourceCheck); 7] = [
     ("no modules use each other in a circle", module_cycles::check),
     ("no dependency is unused", unused_dependencies::check),
     ("host paths of the node daemon are mounted", host_paths::check),
+    ("licences, sources and banned crates are as in deny.toml", supply_chain::check),
 ];
 
 /// Hands every check to `run_one`. The workspace is parsed once.

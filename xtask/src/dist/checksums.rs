@@ -10,10 +10,13 @@ pub const FILE: &str = "SHA256SUMS";
 
 /// Writes checksums of all files in `folder`, sorted by name, and verifies them.
 pub fn write(folder: &Path) -> Result<()> {
-    let files = files(folder)?;
-    let sums = output(command("sha256sum", ["--"]).args(&files).current_dir(folder))?;
-    fs::write(folder.join(FILE), sums).with_context(|| format!("cannot write {FILE}"))?;
+    fs::write(folder.join(FILE), sums(folder)?).with_context(|| format!("cannot write {FILE}"))?;
     verify(folder)
+}
+
+/// Checksums of all files in `folder`, sorted by name.
+pub fn sums(folder: &Path) -> Result<String> {
+    output(command("sha256sum", ["--"]).args(files(folder)?).current_dir(folder))
 }
 
 /// Fails if a file does not match its checksum.

@@ -6,15 +6,19 @@
 //! ferroband.yaml, crds.yaml                         manifests for kubectl apply
 //! completions/, man/                                shell completions and manual pages
 //! sbom.cdx.json                                     linked crates (CycloneDX)
+//! provenance.json                                   what all of these were built from (in-toto, SLSA)
 //! SHA256SUMS                                        of all of these
 //! ```
 //!
+//! Two builds of one commit have the same checksums, in whatever folder they are made: `--reproduce` checks that.
 //! Other architectures are only checked, which needs their standard library but no linker.
 
 mod architectures;
 mod bom;
 mod checksums;
 mod elf;
+mod provenance;
+mod reproduce;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -33,6 +37,9 @@ pub struct DistArgs {
     /// Skip the check that the sources compile for other architectures
     #[arg(long)]
     this_architecture: bool,
+    /// Build the commit again in another folder, and fail if a checksum differs
+    #[arg(long)]
+    reproduce: bool,
 }
 
 /// Builds the release and prints its checksums.
@@ -44,6 +51,9 @@ pub fn dist(args: &DistArgs) -> Result<()> {
     make(&folder)?;
     if !args.this_architecture {
         architectures::check_others();
+    }
+    if args.reproduce {
+        reproduce::check(&folder)?;
     }
     print!("{}", fs::read_to_string(folder.join(checksums::FILE))?);
     println!("all in {}", folder.display());
@@ -78,6 +88,11 @@ pub fn make(folder: &Path) -> Result<()> {
     run_step("bill of materials", |_| {
         let bom = bom::checkout_bom(&["ferroband-cli", "ferroband-cni"], &image::rust_target())?;
         fs::write(folder.join("sbom.cdx.json"), bom).context("sbom.cdx.json")
+    })?;
+    run_step("provenance", |_| {
+        let source = provenance::ReleaseSource::of_checkout(&image::rust_target())?;
+        let statement = provenance::statement_of(folder, &source)?;
+        fs::write(folder.join(provenance::FILE), statement).context(provenance::FILE)
     })?;
     checksums::write(folder)
 }
