@@ -6,6 +6,7 @@ mod duplicate_names;
 pub mod golden;
 mod host_paths;
 mod module_cycles;
+mod promises;
 mod sources;
 mod supply_chain;
 mod unused_dependencies;
@@ -16,7 +17,7 @@ use sources::Source;
 type SourceCheck = fn(&[Source]) -> Result<()>;
 
 /// The checks of the `unit` tier, with what each one shows.
-const CHECKS: [(&str, SourceCheck); 8] = [
+const CHECKS: [(&str, SourceCheck); 9] = [
     ("names that users and disks see are unchanged", golden::check),
     ("cases and their tests match the catalogues", cases::check),
     ("type names are unique", duplicate_names::check),
@@ -24,6 +25,7 @@ const CHECKS: [(&str, SourceCheck); 8] = [
     ("no modules use each other in a circle", module_cycles::check),
     ("no dependency is unused", unused_dependencies::check),
     ("host paths of the node daemon are mounted", host_paths::check),
+    ("promises of the security page name their tests", promises::check),
     ("licences, sources and banned crates are as in deny.toml", supply_chain::check),
 ];
 
