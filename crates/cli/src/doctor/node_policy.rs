@@ -101,8 +101,9 @@ mod tests {
             compare(&expected, policies, bindings).verdict
         };
         let installed = [expected.clone()];
-        assert_eq!(verdict(&installed, &[bound.clone()]), Good);
-        assert_eq!(verdict(&[], &[bound.clone()]), Problem);
+        let bindings = [bound];
+        assert_eq!(verdict(&installed, &bindings), Good);
+        assert_eq!(verdict(&[], &bindings), Problem);
         assert_eq!(verdict(&installed, &[]), Problem);
         for weakened in [
             json!({"policyName": NAME, "validationActions": ["Warn", "Audit"]}),
@@ -122,10 +123,10 @@ mod tests {
             changed(|policy| drop(policy["spec"]["validations"].as_array_mut().unwrap().pop())),
             changed(|policy| policy["spec"]["validations"][1]["expression"] = json!("true")),
             changed(|policy| {
-                drop(policy["spec"]["matchConstraints"]["resourceRules"].as_array_mut().unwrap().pop())
+                drop(policy["spec"]["matchConstraints"]["resourceRules"].as_array_mut().unwrap().pop());
             }),
         ] {
-            assert_eq!(verdict(&[policy], &[bound.clone()]), Problem);
+            assert_eq!(verdict(&[policy], &bindings), Problem);
         }
     }
 }
