@@ -3,7 +3,10 @@
 //! The daemon is ready while the ready file exists and the CNI socket answers. A killed daemon leaves the file behind
 //! but does not answer; a new daemon removes the file before it starts to answer.
 
-use crate::{Error, install::write_atomically};
+use crate::{
+    Error,
+    install::{ConflistStatus, write_atomically},
+};
 use ferroband_attach::{
     message::{DaemonReply, DaemonRequest},
     socket::Channel,
@@ -19,8 +22,8 @@ use tracing::info;
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct ReadinessConditions {
-    /// `true` while the CNI configuration that makes the runtime call Ferroband is installed.
-    pub configured: watch::Receiver<bool>,
+    /// Whether the CNI configuration that makes the runtime call Ferroband is installed.
+    pub configured: watch::Receiver<ConflistStatus>,
     /// `true` while the kubelet has registered all our resources, or there are none.
     pub registered: watch::Receiver<bool>,
 }
@@ -45,7 +48,7 @@ pub async fn keep_ready_file(
     let mut announced = false;
     let updating = async {
         loop {
-            let ready = *configured.borrow_and_update() && *registered.borrow_and_update();
+            let ready = configured.borrow_and_update().installed && *registered.borrow_and_update();
             if ready != announced {
                 match ready {
                     true => write_atomically(&ready_file(&root), &mut &b"ready\n"[..], 0o644)?,
@@ -124,12 +127,12 @@ mod tests {
         let root = Root::at(folder.path());
         create_dir_all(root.run("ferroband")).unwrap();
         let ((configure, configured), (register, registered)) =
-            (watch::channel(false), watch::channel(false));
+            (watch::channel(ConflistStatus::default()), watch::channel(false));
         let stop = CancellationToken::new();
         let conditions = ReadinessConditions { configured, registered };
         let keeper = tokio::spawn(keep_ready_file(root.clone(), conditions, stop.clone()));
         let file_exists = || ready_file(&root).exists();
-        configure.send_replace(true);
+        configure.send_replace(ConflistStatus { installed: true, problem: None });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!file_exists());
         register.send_replace(true);

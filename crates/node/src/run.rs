@@ -3,6 +3,7 @@
 use crate::{
     Error, NodeSettings,
     address::{self, ApiBlockStore, AssignmentGate, DetectionSettings, OwnBlocks},
+    advertise::DeviceState,
     caches::{CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache},
     configure::{ConfiguratorInputs, start_configurator},
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
@@ -13,7 +14,7 @@ use crate::{
     kubelet::PodResourcesClient,
     node_labels,
     observe::{
-        NetworkStatusWriter, PodEventRecorder, condition,
+        NetworkStatusWriter, NodeCondition, PodEventRecorder,
         metrics::{MetricsExporter, RdmaCounterCollector},
         write_pending_statuses,
     },
@@ -26,6 +27,7 @@ use crate::{
 };
 use ferroband_attach::socket_path;
 use ferroband_daemon::{RevisionHistory, RevisionWatch, api_client, tasks::TaskSet};
+use kube::Api;
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch};
 use tracing::{info, warn};
@@ -166,9 +168,14 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         node_labels::label_and_count_nodes(client.clone(), settings.node.clone(), simulated, nodes);
     tasks.start_endless("node labels", labelling);
 
+    let nodes_api = Api::all(client.clone());
+    let devices_condition = NodeCondition::devices(&settings.node);
+    let problems = |devices: &Arc<DeviceState>| {
+        devices.initialized.then(|| devices.problems.iter().map(ToString::to_string).collect())
+    };
     tasks.start_endless(
-        "node condition",
-        condition::keep_condition_current(client.clone(), settings.node.clone(), devices),
+        "device condition",
+        devices_condition.keep_current(nodes_api.clone(), devices, problems),
     );
 
     // Serve CNI calls on the socket that ferroband-cni connects to.
@@ -197,7 +204,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let socket = CniSocket::open(&socket_path(&settings.root), handler.clone(), Handle::current())?;
 
     // Install the CNI configuration only once an ADD can succeed.
-    let (configured_sender, configured) = watch::channel(false);
+    let (configured_sender, configured) = watch::channel(install::ConflistStatus::default());
     let installation = {
         let settings = settings.clone();
         async move {
@@ -206,6 +213,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
                 (settings.root.clone(), settings.net_d(), settings.policy.plain_pods());
             blocking("installing the CNI binaries", move || {
                 install::cancel_uninstall(&settings.root)?;
+                install::install_host_rules(&settings.root);
                 match &settings.cni_program {
                     Some(program) => {
                         install::install_binaries(program, &settings.cni_bin_dir(), &settings.aliases)
@@ -214,10 +222,19 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
                 }
             })
             .await??;
-            install::keep_conflist(root, net_d, plain_pods, configured_sender).await
+            install::keep_conflist(root, net_d, plain_pods, configured_sender).await;
+            Ok(())
         }
     };
     tasks.start_until_stop("CNI installation", installation);
+    let conflist_condition = NodeCondition::conflist(&settings.node);
+    let problems = |status: &install::ConflistStatus| {
+        (status.installed || status.problem.is_some()).then(|| status.problem.iter().cloned().collect())
+    };
+    tasks.start_endless(
+        "CNI configuration condition",
+        conflist_condition.keep_current(nodes_api, configured.clone(), problems),
+    );
     let conditions = readiness::ReadinessConditions { configured, registered };
     tasks.start("readiness", readiness::keep_ready_file(settings.root.clone(), conditions, stop.clone()));
 

@@ -9,6 +9,7 @@
 //! A test panics with the observed state on failure. It leaves the lab healthy and removes its objects.
 
 mod api_client;
+pub mod cni_folder;
 mod daemons;
 mod document;
 pub mod fabric;

@@ -1,10 +1,11 @@
 //! InfiniBand as a pod's default network: probes, services and pods of the cluster network still reach it. Pods that
-//! have only the cluster's default network need no daemon.
+//! have only the cluster's default network need no daemon. Ferroband works next to daemons that own the default network.
 
+use ferroband_cluster_tests::cni_folder::{CALICO, CILIUM, CniFolderDaemon, FLANNEL, MULTUS};
 use ferroband_cluster_tests::inspect::network_status;
 use ferroband_cluster_tests::{
-    TestObjects, eventually, exec_in_pod, exec_on, holds_for, kubectl, kubectl_get, network_definition,
-    node_names, pod_with_networks, soak_rounds, start_own_lab,
+    TestObjects, eventually, exec_in_pod, exec_on, ferroband, holds_for, kubectl, kubectl_get,
+    network_definition, node_names, pod_with_networks, soak_rounds, start_own_lab,
 };
 use serde_json::{Value, json};
 
@@ -148,4 +149,114 @@ fn plain_pod_starts_without_the_daemon_and_gets_its_status_later() {
         let left = exec_on(&nodes[0], "ls /run/ferroband/status").stdout_or_panic();
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
+}
+
+const OWN_FILE: &str = "/etc/cni/net.d/00-ferroband.conflist";
+
+/// Starts a pod with the default network and an InfiniBand network, and deletes it.
+#[track_caller]
+fn pod_gets_both_networks(objects: &mut TestObjects, name: &str, node: &str) {
+    objects.apply(&pod_with_networks(name, node, NETWORK));
+    objects.wait_ready(name, 120);
+    let status = eventually("network-status", 60, || {
+        let status = network_status(&kubectl_get(&["pod", name]));
+        if status.len() == 2 { Ok(status) } else { Err(format!("{status:?}")) }
+    });
+    assert_eq!((&status[0]["interface"], &status[1]["interface"]), (&json!("eth0"), &json!("net1")));
+    kubectl(&["delete", "pod", name, "--wait", "--timeout=60s"]).stdout_or_panic();
+}
+
+#[track_caller]
+fn wrapped_network(node: &str) -> Value {
+    let text = exec_on(node, &format!("cat {OWN_FILE}")).stdout_or_panic();
+    let own: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    own["plugins"][0]["delegates"][0].clone()
+}
+
+// Case: cni 108
+#[test]
+fn pods_start_while_the_default_networks_daemon_rewrites_its_file() {
+    start_own_lab(&["--nodes", "2"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&network().to_string());
+    let node = &nodes[1];
+    for (name, step) in [("calico", CALICO), ("flannel", FLANNEL)] {
+        let _daemon = CniFolderDaemon::start(node, step);
+        if name == "calico" {
+            eventually("the new token is wrapped", 60, || {
+                let wrapped = wrapped_network(node);
+                if wrapped["token"].is_string() { Ok(()) } else { Err(wrapped.to_string()) }
+            });
+        }
+        for round in 0..3 {
+            pod_gets_both_networks(&mut objects, &format!("{name}-{round}"), node);
+        }
+    }
+}
+
+#[test]
+fn cilium_in_exclusive_mode_is_reported_and_not_fought() {
+    start_own_lab(&["--nodes", "2"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&network().to_string());
+    let node = &nodes[1];
+    let condition = || {
+        let conditions =
+            kubectl_get(&["node", node])["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|c| c["type"] == "FerrobandCniConfiguration").unwrap_or_default()
+    };
+    eventually("the condition is true", 60, || {
+        let now = condition();
+        if now["status"] == "True" { Ok(()) } else { Err(now.to_string()) }
+    });
+    exec_on(node, "cd /etc/cni/net.d && cp 10-lab.conflist 05-cilium.conflist").stdout_or_panic();
+    let cilium = CniFolderDaemon::start(node, CILIUM);
+    eventually("the condition names the Helm value", 60, || {
+        let now = condition();
+        let message = now["message"].as_str().unwrap_or_default();
+        if now["status"] == "False" && message.contains("cni.exclusive=false") {
+            Ok(())
+        } else {
+            Err(now.to_string())
+        }
+    });
+    let report = ferroband(&["doctor"]);
+    assert!(!report.ok && report.out.contains("cni.exclusive=false"), "{}{}", report.out, report.err);
+    holds_for("the file is not written again at once", 10, || {
+        let found = exec_on(node, &format!("test ! -e {OWN_FILE}"));
+        if found.ok { Ok(()) } else { Err("it was written".to_owned()) }
+    });
+    // As if `cni.exclusive=false` was set: Cilium no longer renames files.
+    drop(cilium);
+    eventually("the file is back", 90, || {
+        let found = exec_on(node, &format!("test -e {OWN_FILE}"));
+        if found.ok { Ok(()) } else { Err("it is missing".to_owned()) }
+    });
+    pod_gets_both_networks(&mut objects, "beside-cilium", node);
+}
+
+#[test]
+fn configurations_of_crio_and_multus_are_not_wrapped() {
+    start_own_lab(&["--nodes", "2"]);
+    let (mut objects, nodes) = (TestObjects::default(), node_names());
+    objects.apply(&network().to_string());
+    let node = &nodes[1];
+    let bridge =
+        r#"{"cniVersion":"1.0.0","name":"crio","plugins":[{"type":"bridge","ipam":{"type":"host-local"}}]}"#;
+    let loopback = r#"{"cniVersion":"1.0.0","name":"loopback","plugins":[{"type":"loopback"}]}"#;
+    let crio = format!(
+        "cd /etc/cni/net.d && echo '{bridge}' > 100-crio-bridge.conflist && echo '{loopback}' > 200-loopback.conflist"
+    );
+    exec_on(node, &crio).stdout_or_panic();
+    let multus = CniFolderDaemon::start(node, MULTUS);
+    eventually("Multus wraps Ferroband", 30, || {
+        let found = exec_on(node, "grep -q ferroband /etc/cni/net.d/00-multus.conf");
+        if found.ok { Ok(()) } else { Err(found.err) }
+    });
+    for round in 0..3 {
+        pod_gets_both_networks(&mut objects, &format!("beside-multus-{round}"), node);
+        assert_eq!(wrapped_network(node)["name"], "lab");
+    }
+    drop(multus);
+    exec_on(node, "cd /etc/cni/net.d && rm 100-crio-bridge.conflist 200-loopback.conflist").stdout_or_panic();
 }

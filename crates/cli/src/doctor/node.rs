@@ -2,7 +2,7 @@
 
 use super::finding::DoctorFinding;
 use ferroband_kernel::Root;
-use ferroband_node::{discover::Inventory, readiness};
+use ferroband_node::{discover::Inventory, install::ConflistRemoval, readiness};
 use std::fs;
 use std::os::unix::net::UnixStream;
 
@@ -37,6 +37,11 @@ fn configuration(root: &Root) -> DoctorFinding {
         .filter(|name| [".conf", ".conflist", ".json"].iter().any(|ending| name.ends_with(ending)))
         .collect();
     names.sort();
+    if !names.iter().any(|name| name == CONFLIST_NAME)
+        && let Some(removal) = ConflistRemoval::find_renamed(&folder)
+    {
+        return DoctorFinding::problem("CNI configuration", removal.cause, removal.remedy);
+    }
     match names.first().map(String::as_str) {
         Some(CONFLIST_NAME) => DoctorFinding::ok(
             "CNI configuration",

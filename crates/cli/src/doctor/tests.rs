@@ -170,6 +170,9 @@ fn each_part_of_a_node_is_checked() {
     assert!(of("CNI configuration").observed.contains("no configuration"));
     fs::write(root.path("etc/cni/net.d/10-flannel.conflist"), "{}").unwrap();
     assert!(of("CNI configuration").observed.contains("the runtime uses 10-flannel.conflist"));
+    fs::write(root.path("etc/cni/net.d/00-ferroband.conflist.cilium_bak"), "{}").unwrap();
+    assert!(of("CNI configuration").observed.contains("Cilium renamed 00-ferroband.conflist"));
+    assert!(of("CNI configuration").remedy.unwrap().contains("cni.exclusive=false"));
     fs::write(root.path("etc/cni/net.d/00-ferroband.conflist"), "{}").unwrap();
     assert_eq!(of("CNI configuration").verdict, DoctorVerdict::Good);
     fs::write(root.path("etc/cni/net.d/00-a.conf"), "{}").unwrap();

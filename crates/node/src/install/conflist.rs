@@ -1,6 +1,9 @@
 //! The CNI configuration that makes the runtime call Ferroband.
 
-use super::{uninstall, write_atomically};
+use super::{
+    removal::{ConflistRemoval, RemovalCount},
+    uninstall, write_atomically,
+};
 use crate::{
     Error,
     dir_watch::WatchedDir,
@@ -13,7 +16,7 @@ use serde_json::json;
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{sync::watch, time};
 use tracing::{info, warn};
@@ -52,36 +55,30 @@ pub fn render_conflist(wrapped: &DefaultNetwork, plain_pods: &PlainPods) -> Stri
     format!("{conflist:#}\n")
 }
 
-/// Keeps our configuration in `folder` in sync with the network that it wraps. Returns only errors.
-/// Sends to `written` whether the file exists.
+/// Whether our CNI configuration is installed, for the readiness and the node condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConflistStatus {
+    pub installed: bool,
+    /// Set while another program keeps removing the file.
+    pub problem: Option<String>,
+}
+
+/// Keeps our configuration in `folder` in sync with the network that it wraps, and sends whether it is installed.
+/// Never returns.
 pub async fn keep_conflist(
     root: Root,
     folder: PathBuf,
     plain_pods: PlainPods,
-    written: watch::Sender<bool>,
-) -> Result<(), Error> {
-    let mut last_problem = String::new();
+    status: watch::Sender<ConflistStatus>,
+) {
+    let (removals, last_problem) = (RemovalCount::default(), String::new());
+    let mut keeper =
+        ConflistKeeper { root, folder: folder.clone(), plain_pods, status, removals, last_problem };
     loop {
         let mut watched = WatchedDir::watch_when_present(&folder).await;
         loop {
-            match sync_conflist(&root, &folder, &plain_pods).await {
-                Ok(()) => {
-                    last_problem.clear();
-                    written.send_replace(true);
-                }
-                Err(e) => {
-                    // The existing configuration file of Ferroband is kept. With it, ADDs fail with an
-                    // error. Without it, the runtime would attach pods to the default network only,
-                    // without an error.
-                    let problem = e.to_string();
-                    if problem != last_problem {
-                        warn!(folder = %folder.display(), "{problem}");
-                        last_problem = problem;
-                    }
-                    written.send_replace(fs::exists(folder.join(CONFLIST)).unwrap_or(false));
-                }
-            }
-            match time::timeout(RESYNC_INTERVAL, watched.changed()).await {
+            let pause = keeper.sync().await;
+            match time::timeout(pause, watched.changed()).await {
                 Ok(true) | Err(_) => {}
                 Ok(false) => break,
             }
@@ -89,14 +86,73 @@ pub async fn keep_conflist(
     }
 }
 
-async fn sync_conflist(root: &Root, folder: &Path, plain_pods: &PlainPods) -> Result<(), Error> {
-    let (root, folder, plain_pods) = (root.clone(), folder.to_owned(), plain_pods.clone());
-    let writing = blocking("CNI configuration writer", move || match uninstall::is_uninstalled(&root) {
-        // Ferroband is being uninstalled from this node, so its CNI configuration must not be written again.
-        true => Ok(()),
-        false => write_conflist(&folder, &plain_pods),
-    });
-    writing.await?
+struct ConflistKeeper {
+    root: Root,
+    folder: PathBuf,
+    plain_pods: PlainPods,
+    status: watch::Sender<ConflistStatus>,
+    removals: RemovalCount,
+    last_problem: String,
+}
+
+impl ConflistKeeper {
+    /// Writes the file if it is missing or outdated. Returns the pause until the next call, unless the folder changes.
+    async fn sync(&mut self) -> Duration {
+        if uninstall::is_uninstalled(&self.root) {
+            // The file must not be written again. A new installation starts a new count.
+            self.removals = RemovalCount::default();
+            return RESYNC_INTERVAL;
+        }
+        if !self.is_installed() {
+            let now = Instant::now();
+            self.removals.record_missing(now);
+            let pause = self.removals.pause(now);
+            if !pause.is_zero() {
+                self.report(false);
+                return pause.min(RESYNC_INTERVAL);
+            }
+        }
+        let (folder, plain_pods) = (self.folder.clone(), self.plain_pods.clone());
+        let writing = blocking("CNI configuration writer", move || write_conflist(&folder, &plain_pods));
+        match writing.await.and_then(|written| written) {
+            Ok(()) => {
+                self.last_problem.clear();
+                self.removals.record_present(Instant::now());
+                self.report(true);
+            }
+            Err(e) => {
+                // The existing configuration file of Ferroband is kept. With it, ADDs fail with an error. Without
+                // it, the runtime would attach pods to the default network only, without an error.
+                let problem = e.to_string();
+                if problem != self.last_problem {
+                    warn!(folder = %self.folder.display(), "{problem}");
+                    self.last_problem = problem;
+                }
+                self.report(self.is_installed());
+            }
+        }
+        RESYNC_INTERVAL
+    }
+
+    fn is_installed(&self) -> bool {
+        fs::exists(self.folder.join(CONFLIST)).unwrap_or(false)
+    }
+
+    fn report(&self, installed: bool) {
+        let problem = self.removals.is_contested().then(|| {
+            let ConflistRemoval { cause, remedy } = ConflistRemoval::explain(&self.folder);
+            format!("{cause}, again and again; {remedy}; until then pods get the default network only")
+        });
+        let status = ConflistStatus { installed, problem };
+        self.status.send_if_modified(|sent| {
+            let changed = *sent != status;
+            if let Some(problem) = status.problem.as_ref().filter(|_| sent.problem != status.problem) {
+                warn!(folder = %self.folder.display(), "{problem}");
+            }
+            *sent = status;
+            changed
+        });
+    }
 }
 
 /// Writes Ferroband's CNI configuration file to `folder`, unless the file already has the right content.

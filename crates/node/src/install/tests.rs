@@ -1,6 +1,6 @@
 use super::{
-    cancel_uninstall, conflist::write_conflist, install_binaries, keep_conflist, list_kept_files,
-    remove_own_files, render_conflist, uninstall,
+    ConflistStatus, cancel_uninstall, conflist::write_conflist, install_binaries, install_host_rules,
+    keep_conflist, list_kept_files, remove_own_files, render_conflist, uninstall,
 };
 use crate::resolve::{CONFLIST, DefaultNetwork, NetworkAccessPolicy, read_default_network};
 use ferroband_api::cncf::NetworkConfig;
@@ -111,15 +111,15 @@ async fn wait_until(condition: impl Fn() -> bool) -> bool {
 async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("net.d");
-    let (written, ready) = watch::channel(false);
-    let keeper = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), plain_pods(), written));
+    let (sender, status) = watch::channel(ConflistStatus::default());
+    let keeper = tokio::spawn(keep_conflist(Root::at(dir.path()), folder.clone(), plain_pods(), sender));
 
     fs::create_dir(&folder).unwrap();
     time::sleep(Duration::from_millis(100)).await;
-    assert!(!*ready.borrow(), "there is no network to wrap yet");
+    assert!(!status.borrow().installed, "there is no network to wrap yet");
 
     fs::write(folder.join("10-bridge.conflist"), BRIDGE).unwrap();
-    assert!(wait_until(|| *ready.borrow() && read_conflist(&folder)["name"] == "k8s").await);
+    assert!(wait_until(|| status.borrow().installed && read_conflist(&folder)["name"] == "k8s").await);
 
     fs::remove_file(folder.join(CONFLIST)).unwrap();
     assert!(wait_until(|| folder.join(CONFLIST).exists()).await, "written again after deletion");
@@ -143,6 +143,61 @@ async fn conflist_follows_the_default_network_and_stays_after_the_daemon_stops()
     assert!(keeper.await.unwrap_err().is_cancelled());
     assert!(folder.join(CONFLIST).exists());
     drop(daemon);
+}
+
+#[tokio::test]
+async fn program_that_renames_the_conflist_again_and_again_is_reported_and_not_fought() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("05-cilium.conflist"), BRIDGE).unwrap();
+    let (sender, mut status) = watch::channel(ConflistStatus::default());
+    tokio::spawn(keep_conflist(Root::at(dir.path()), dir.path().to_owned(), plain_pods(), sender));
+    // Cilium with `cni.exclusive=true` watches the folder and renames all files that are not its own.
+    let renamed = dir.path().join("00-ferroband.conflist.cilium_bak");
+    let mut renames = 0;
+    let cilium = async {
+        loop {
+            renames += usize::from(fs::rename(dir.path().join(CONFLIST), &renamed).is_ok());
+            time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    time::timeout(Duration::from_secs(2), cilium).await.unwrap_err();
+    assert_eq!(renames, 4, "three are repaired at once, the fourth waits");
+    let reported = status.borrow_and_update().clone();
+    assert!(!reported.installed);
+    assert!(reported.problem.unwrap().contains("set the Helm value cni.exclusive=false of Cilium"));
+}
+
+// Case: cni 108
+#[test]
+fn rewritten_files_of_the_default_network_are_no_removal() {
+    let dir = tempfile::tempdir().unwrap();
+    // CRI-O's own files sort behind those of network plugins. They are wrapped until a network plugin is installed.
+    let crio = r#"{"cniVersion":"1.0.0","name":"crio","plugins":[{"type":"bridge"}]}"#;
+    fs::write(dir.path().join("100-crio-bridge.conflist"), crio).unwrap();
+    fs::write(dir.path().join("200-loopback.conflist"), crio.replace("bridge", "loopback")).unwrap();
+    let wrap = || {
+        write_conflist(dir.path(), &plain_pods()).unwrap();
+        read_conflist(dir.path())["plugins"][0]["delegates"][0].clone()
+    };
+    assert_eq!(wrap()["name"], "crio");
+    // Calico writes its file under a temporary name and renames it, with a new token from time to time.
+    for token in ["one", "two"] {
+        let calico = json!({"cniVersion": "0.3.1", "name": "k8s-pod-network",
+            "plugins": [{"type": "calico", "kubernetes": {"k8s_auth_token": token}}]});
+        fs::write(dir.path().join("10-calico.conflist.tmp"), calico.to_string()).unwrap();
+        fs::rename(dir.path().join("10-calico.conflist.tmp"), dir.path().join("10-calico.conflist")).unwrap();
+        assert_eq!(wrap(), calico);
+    }
+    fs::remove_file(dir.path().join("10-calico.conflist")).unwrap();
+    // flannel copies its file in place at each start of its pod.
+    let flannel = json!({"cniVersion": "0.3.1", "name": "cbr0", "plugins": [{"type": "flannel"}]});
+    fs::write(dir.path().join("10-flannel.conflist"), flannel.to_string()).unwrap();
+    assert_eq!(wrap(), flannel);
+    // Multus, if it is left installed, wraps what it finds first, which is Ferroband.
+    let multus = json!({"cniVersion": "0.3.1", "name": "multus-cni-network", "type": "multus",
+        "delegates": [read_conflist(dir.path())]});
+    fs::write(dir.path().join("00-multus.conf"), multus.to_string()).unwrap();
+    assert_eq!(wrap(), flannel);
 }
 
 #[test]
@@ -218,6 +273,7 @@ fn uninstalling_restores_the_node() {
     fs::write(bin_dir.join("bridge"), "foreign").unwrap();
     fs::write(bin_dir.join("ipoib"), "foreign").unwrap();
     fs::write(dir.path().join("image"), "ferroband").unwrap();
+    fs::write(net_d.join("00-ferroband.conflist.cilium_bak"), "").unwrap();
     let files = |folder: &Path| {
         let mut names: Vec<_> =
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -240,9 +296,36 @@ fn uninstalling_restores_the_node() {
     cancel_uninstall(&root).unwrap();
     fs::remove_file(root.state("journal/c1.json")).unwrap();
     assert!(uninstall(&root, &net_d, &bin_dir).unwrap());
-    assert_eq!((files(&net_d), files(&bin_dir)), before);
+    assert_eq!((files(&net_d), files(&bin_dir)), (vec!["10-bridge.conflist".into()], before.1));
     assert_eq!(fs::read_to_string(bin_dir.join("ipoib")).unwrap(), "foreign");
     assert!(!root.state("").exists() && !root.run("ferroband").exists(), "no state is left");
     assert!(uninstall(&root, &net_d, &bin_dir).unwrap(), "uninstalling twice is fine");
-    assert_eq!(install(), installed);
+    install();
+    assert_eq!(files(&bin_dir), installed.1);
+}
+
+#[test]
+fn networkmanager_and_udev_are_told_to_leave_interfaces_of_pods_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    let (udev, manager) = (
+        root.path("etc/udev/rules.d/90-ferroband.rules"),
+        root.path("etc/NetworkManager/conf.d/90-ferroband.conf"),
+    );
+    fs::create_dir_all(root.path("etc/udev")).unwrap();
+    install_host_rules(&root);
+    assert!(!udev.exists() && !manager.exists(), "the host has neither of them");
+
+    fs::write(root.path("etc/udev/udev.conf"), "").unwrap();
+    fs::create_dir_all(root.path("etc/NetworkManager")).unwrap();
+    fs::write(root.path("etc/NetworkManager/NetworkManager.conf"), "").unwrap();
+    install_host_rules(&root);
+    assert!(fs::read_to_string(&udev).unwrap().contains(r#"TEST=="device/physfn", ENV{NM_UNMANAGED}="1""#));
+    assert!(fs::read_to_string(&manager).unwrap().contains("[keyfile]\nunmanaged-devices+="));
+    let written = fs::metadata(&udev).unwrap().modified().unwrap();
+    install_host_rules(&root);
+    assert_eq!(fs::metadata(&udev).unwrap().modified().unwrap(), written, "it is not written again");
+
+    assert!(uninstall(&root, &root.path("etc/cni/net.d"), &root.path("opt/cni/bin")).unwrap());
+    assert!(!udev.exists() && !manager.exists());
 }

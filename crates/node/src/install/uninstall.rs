@@ -1,6 +1,6 @@
 //! Uninstalls Ferroband from a node.
 
-use super::{cni_binary, create_dir, write_atomically};
+use super::{cni_binary, create_dir, host_rules, removal::RENAMED_BY_CILIUM, write_atomically};
 use crate::{Error, resolve::CONFLIST};
 use ferroband_attach::{KEPT_RUN_FILES, KEPT_STATE, PendingUninstall, remove_leftovers};
 use ferroband_daemon::shutdown_signal;
@@ -22,12 +22,13 @@ pub fn uninstall(root: &Root, net_d: &Path, bin_dir: &Path) -> Result<bool, Erro
     create_dir(&root.run("ferroband"))?;
     write_atomically(&uninstall_marker(root), &mut "".as_bytes(), 0o600)?;
     let mut pending = PendingUninstall::default();
-    pending.remove.push(relative(net_d.join(CONFLIST)));
+    pending.remove.extend([CONFLIST, RENAMED_BY_CILIUM].map(|name| relative(net_d.join(name))));
     for (alias, saved) in cni_binary::list_aliases(bin_dir)? {
         pending.remove.push(relative(alias.clone()));
         pending.restore.extend(saved.map(|saved| (relative(saved), relative(alias))));
     }
     pending.remove.push(relative(bin_dir.join(cni_binary::BINARY_NAME)));
+    pending.remove.extend(host_rules::paths());
     let done = pending.begin(root)?;
     match done {
         true => info!("Ferroband uninstalled from this node"),

@@ -1,20 +1,18 @@
-//! The node condition `FerrobandDevices`: whether all configured resources are advertised and their devices are
-//! healthy.
+//! Conditions of this node: `FerrobandDevices` and `FerrobandCniConfiguration`.
 
-use crate::{advertise::DeviceState, api_call::with_timeout, pools::PoolProblem};
+use crate::api_call::with_timeout;
 use ferroband_daemon::Retry;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::{sync::watch, time::sleep};
 use tracing::warn;
 
-const CONDITION_TYPE: &str = "FerrobandDevices";
 /// How long to wait for further changes before the condition is written.
 const DEBOUNCE: Duration = Duration::from_secs(2);
 /// Shortest and longest pause after a failed write.
@@ -22,71 +20,99 @@ const RETRY_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 /// Maximum length of the condition's message. The log contains the complete text.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// Keeps the `FerrobandDevices` condition of the node `node` in sync with the problems of the device plugin.
-/// Never returns.
-pub async fn keep_condition_current(
-    client: Client,
+/// A condition of this node. It is false while there are problems, and its message lists them.
+pub struct NodeCondition {
     node: String,
-    mut devices: watch::Receiver<Arc<DeviceState>>,
-) {
-    let api: Api<Node> = Api::all(client);
-    let mut reported: Option<Vec<PoolProblem>> = None;
-    let mut retry = Retry::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
-    loop {
-        let changed = devices
-            .wait_for(|devices| devices.initialized && reported.as_ref() != Some(&devices.problems))
-            .await
-            .is_ok();
-        if !changed {
-            // The sender is gone, so the daemon is stopping.
-            return std::future::pending().await;
-        }
-        sleep(DEBOUNCE).await;
-        let problems = devices.borrow_and_update().problems.clone();
-        let patch = json!({ "status": { "conditions": [condition(&problems, Timestamp::now())] } });
-        let patched =
-            with_timeout(api.patch_status(&node, &PatchParams::default(), &Patch::Strategic(&patch))).await;
-        match patched {
-            Ok(_) => {
-                reported = Some(problems);
-                retry.succeeded();
-            }
-            Err(e) => {
-                if let Some(error) = retry.news(&e) {
-                    warn!(node, error, "cannot update the node condition, retrying");
-                }
-                retry.pause().await;
-            }
-        }
-    }
+    condition_type: &'static str,
+    /// Reason and message without problems.
+    healthy: (&'static str, &'static str),
+    /// Reason with problems.
+    unhealthy: &'static str,
 }
 
-fn condition(problems: &[PoolProblem], now: Timestamp) -> Value {
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let (status, reason) = match problems.is_empty() {
-        true => ("True", "AsConfigured"),
-        false => ("False", "NotAsConfigured"),
-    };
-    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    let mut message = if texts.is_empty() {
-        "all configured resources are advertised".to_owned()
-    } else {
-        texts.join("; ")
-    };
-    if message.len() > MAX_MESSAGE_BYTES {
-        let end =
-            (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
-        message.truncate(end);
-        message.push('…');
+impl NodeCondition {
+    /// Whether all configured resources are advertised and their devices are healthy.
+    pub fn devices(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            condition_type: "FerrobandDevices",
+            healthy: ("AsConfigured", "all configured resources are advertised"),
+            unhealthy: "NotAsConfigured",
+        }
     }
-    json!({
-        "type": CONDITION_TYPE,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": now,
-        "lastHeartbeatTime": now,
-    })
+
+    /// Whether the runtime's CNI configuration is Ferroband's, and stays.
+    pub fn conflist(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            condition_type: "FerrobandCniConfiguration",
+            healthy: ("Installed", "the CNI configuration is installed"),
+            unhealthy: "RemovedRepeatedly",
+        }
+    }
+
+    /// Keeps the condition in sync with the problems of `state`. Writes nothing while `problems` returns `None`. Never
+    /// returns.
+    pub async fn keep_current<T>(
+        self,
+        api: Api<Node>,
+        mut state: watch::Receiver<T>,
+        problems: impl Fn(&T) -> Option<Vec<String>>,
+    ) {
+        let mut reported: Option<Vec<String>> = None;
+        let mut retry = Retry::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
+        loop {
+            let is_news = |state: &T| problems(state).is_some_and(|now| reported.as_ref() != Some(&now));
+            if state.wait_for(is_news).await.is_err() {
+                // The sender is gone, so the daemon is stopping.
+                return std::future::pending().await;
+            }
+            sleep(DEBOUNCE).await;
+            let Some(now) = problems(&state.borrow_and_update()) else { continue };
+            let patch = json!({ "status": { "conditions": [self.to_json(&now, Timestamp::now())] } });
+            let patched = with_timeout(api.patch_status(
+                &self.node,
+                &PatchParams::default(),
+                &Patch::Strategic(&patch),
+            ))
+            .await;
+            match patched {
+                Ok(_) => {
+                    reported = Some(now);
+                    retry.succeeded();
+                }
+                Err(e) => {
+                    if let Some(error) = retry.news(&e) {
+                        let (node, condition) = (&self.node, self.condition_type);
+                        warn!(node, condition, error, "cannot update the node condition, retrying");
+                    }
+                    retry.pause().await;
+                }
+            }
+        }
+    }
+
+    fn to_json(&self, problems: &[String], now: Timestamp) -> Value {
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let (status, reason, mut message) = match problems {
+            [] => ("True", self.healthy.0, self.healthy.1.to_owned()),
+            problems => ("False", self.unhealthy, problems.join("; ")),
+        };
+        if message.len() > MAX_MESSAGE_BYTES {
+            let end =
+                (0..=MAX_MESSAGE_BYTES).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
+            message.truncate(end);
+            message.push('…');
+        }
+        json!({
+            "type": self.condition_type,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": now,
+            "lastHeartbeatTime": now,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -96,20 +122,16 @@ mod tests {
     #[test]
     fn condition_lists_problems_and_is_true_without_any() {
         let now: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        let healthy = condition(&[], now);
+        let condition = NodeCondition::devices("n1");
+        let healthy = condition.to_json(&[], now);
         assert_eq!(
             (&healthy["status"], &healthy["lastTransitionTime"]),
             (&json!("True"), &json!("2026-01-02T03:04:05Z"))
         );
-        let problem = |cause: &str| PoolProblem {
-            file: "f.json".to_owned(),
-            field: "resourceList[0]".to_owned(),
-            cause: cause.to_owned(),
-        };
-        let unhealthy = condition(&[problem("bad"), problem("worse")], now);
+        let unhealthy = condition.to_json(&["f.json: bad".to_owned(), "g.json: worse".to_owned()], now);
         assert_eq!(unhealthy["status"], "False");
-        assert_eq!(unhealthy["message"], "f.json: resourceList[0]: bad; f.json: resourceList[0]: worse");
-        let long = condition(&[problem(&"ü".repeat(2000))], now);
+        assert_eq!(unhealthy["message"], "f.json: bad; g.json: worse");
+        let long = condition.to_json(&["ü".repeat(2000)], now);
         assert!(long["message"].as_str().unwrap().len() <= MAX_MESSAGE_BYTES + "…".len());
     }
 }
