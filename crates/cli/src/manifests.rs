@@ -30,6 +30,10 @@ pub struct ManifestsCommand {
     #[arg(long, default_value = "ferroband:dev")]
     image: String,
 
+    /// Container image of the node daemon, if it differs: ferroband-tools contains mstconfig and opensm.
+    #[arg(long, value_name = "IMAGE")]
+    node_image: Option<String>,
+
     /// Also install the CNI plugin under these names on every node. An existing file is kept as
     /// NAME.before-ferroband.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ALIASES))]
@@ -105,9 +109,8 @@ impl ManifestsCommand {
         if let Some(address) = &self.metrics_address {
             arguments.push(format!("--metrics-address={address}"));
         }
-        MANIFEST_FILES
-            .map(|(_, text)| template_vars::render_with_defaults(text, &self.image, &arguments))
-            .concat()
+        let images = (self.image.as_str(), self.node_image.as_deref().unwrap_or(&self.image));
+        MANIFEST_FILES.map(|(_, text)| template_vars::render_with_defaults(text, images, &arguments)).concat()
     }
 }
 
@@ -160,6 +163,16 @@ mod tests {
                 "--simulate-uplink=eth0"
             ])
         );
+    }
+
+    #[test]
+    fn node_daemon_may_have_another_image() {
+        let objects = objects(&render(&["--image=f:1", "--node-image=ferroband-tools:1"]));
+        let image = |kind: &str| {
+            let object = objects.iter().find(|object| object["kind"] == kind).unwrap();
+            object["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+        };
+        assert_eq!((image("DaemonSet"), image("Deployment")), ("ferroband-tools:1".into(), "f:1".into()));
     }
 
     #[test]

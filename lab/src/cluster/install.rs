@@ -34,15 +34,22 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
             // The nodes' link to the lab's bridge also carries the simulated fabric.
             values.extend([("node.simulate", profile), ("node.simulateUplink", "eth0")]);
         }
-        let (name, tag) = image::IMAGE_NAME.rsplit_once(':').context("the image has no tag")?;
-        let (registry, repository) = name.split_once('/').context("the image has no registry")?;
-        let image = [("image.registry", registry), ("image.repository", repository), ("image.tag", tag)];
+        let mut images = Vec::new();
+        for (value, image) in [("image", image::IMAGE_NAME), ("toolsImage", image::TOOLS_IMAGE_NAME)] {
+            let (name, tag) = image.rsplit_once(':').context("the image has no tag")?;
+            let (registry, repository) = name.split_once('/').context("the image has no registry")?;
+            images.extend(
+                [("registry", registry), ("repository", repository), ("tag", tag)]
+                    .map(|(key, text)| format!("{value}.{key}={text}")),
+            );
+        }
         let mut command = lab.helm()?;
         command.stdin(Stdio::null());
         command.args(["upgrade", "--install", "ferroband"]).arg(cache::checkout().join(CHART));
         command.args(["--namespace", "ferroband-system", "--create-namespace", "--timeout=900s"]);
-        for (key, value) in values.into_iter().chain(image) {
-            command.args(["--set-string", &format!("{key}={value}")]);
+        let values = values.into_iter().map(|(key, value)| format!("{key}={value}"));
+        for value in values.chain(images) {
+            command.args(["--set-string", &value]);
         }
         if emulated {
             // One replica is enough: no test here needs a failover.

@@ -77,7 +77,10 @@ pub fn unpack(root: &ImageRoot, packages: &[&str], step: &mut ProgressStep) -> R
     }
     fs::write(root.path("etc/passwd"), "root:x:0:0:root:/root:/bin/bash\n")?;
     fs::write(root.path("etc/group"), "root:x:0:\n")?;
-    run(command("ldconfig", ["-r"]).arg(root.path("")))
+    run(command("ldconfig", ["-r"]).arg(root.path("")))?;
+    // It contains times and inodes, so that two builds would differ.
+    let _ = fs::remove_dir_all(root.path("var/cache/ldconfig"));
+    Ok(())
 }
 
 /// Merges /bin and the like into /usr, as on an installed Debian; packages ship both.

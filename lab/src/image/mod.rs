@@ -17,8 +17,8 @@ use std::fs;
 use std::path::PathBuf;
 
 pub use product::{
-    IMAGE_NAME, build_binaries, build_cni, build_product, built_cli_path, cargo_target_dir,
-    release_image_name, rust_target, set_release_flags,
+    IMAGE_NAME, TOOLS_IMAGE_NAME, build_binaries, build_cni, build_product, build_tools_product,
+    built_cli_path, cargo_target_dir, release_image_name, rust_target, set_release_flags,
 };
 
 /// Image names in the tests and in the documents' manifests; all refer to one small Debian image.
@@ -34,7 +34,9 @@ pub fn build_all() -> Result<()> {
     for archive in build_lab_images()? {
         println!("{}", archive.display());
     }
-    println!("{}", build_product()?.archive.display());
+    let product = build_product()?;
+    println!("{}", product.archive.display());
+    println!("{}", build_tools_product(&product)?.display());
     Ok(())
 }
 

@@ -1,6 +1,6 @@
-//! Ferroband's image: two static binaries and nothing else.
+//! Ferroband's images: one with two static binaries and nothing else, and one with Debian's InfiniBand tools below them.
 
-use super::archive;
+use super::{archive, debian};
 use crate::cache;
 use crate::command::{command, output, run, succeeds};
 use crate::progress::{ProgressStep, run_step};
@@ -8,15 +8,39 @@ use crate::workspace;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Image name on the lab's nodes.
 pub const IMAGE_NAME: &str = "docker.io/library/ferroband:dev";
+/// Name of the image with tools on the lab's nodes.
+pub const TOOLS_IMAGE_NAME: &str = "docker.io/library/ferroband-tools:dev";
+
+/// Packages of the image with tools: firmware settings, subnet manager, diagnosis, measurements, verbs, and a shell.
+const TOOLS: [&str; 13] = [
+    "mstflint",
+    "opensm",
+    "infiniband-diags",
+    "perftest",
+    "rdma-core",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "rdmacm-utils",
+    "iproute2",
+    "iputils-ping",
+    "bash",
+    "coreutils",
+    "kmod",
+];
 
 /// Image name of a release.
 pub fn release_image_name() -> String {
-    format!("docker.io/library/ferroband:{}", env!("CARGO_PKG_VERSION"))
+    release_name(IMAGE_NAME)
+}
+
+/// The name with the version as the tag.
+fn release_name(image: &str) -> String {
+    format!("{}:{}", image.trim_end_matches(":dev"), env!("CARGO_PKG_VERSION"))
 }
 
 /// Rust target of the programs: musl if it is installed or can be added, otherwise glibc linked statically.
@@ -110,21 +134,45 @@ pub fn build_product() -> Result<ProductBuild> {
     Ok(ProductBuild { archive: pack(&binaries)?, ferroband: binaries.ferroband, cni: binaries.cni })
 }
 
+/// Packs the image with tools. Its lower layer is kept, because it changes only with Debian's packages.
+pub fn build_tools_product(product: &ProductBuild) -> Result<PathBuf> {
+    let base = cache::folder("images")?.join("ferroband-tools-base-1.tar");
+    if !base.exists() {
+        run_step("Debian packages of the image ferroband-tools", |step| {
+            let root = archive::ImageRoot::new("ferroband-tools-base")?;
+            debian::unpack(&root, &TOOLS, step)?;
+            // The upper layer has a link here.
+            let _ = fs::remove_dir(root.path("var/run"));
+            let draft = base.with_extension("new");
+            archive::write_layer(&root, &draft)?;
+            fs::rename(&draft, &base).with_context(|| format!("cannot keep {}", base.display()))
+        })?;
+    }
+    let binaries = ProductBinaries { ferroband: product.ferroband.clone(), cni: product.cni.clone() };
+    pack_image("ferroband-tools", TOOLS_IMAGE_NAME, Some(&base), &binaries)
+}
+
 fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
-    let archive = cache::folder("images")?.join(format!(
-        "ferroband-{}-{}.tar",
-        env!("CARGO_PKG_VERSION"),
-        checkout_key()
-    ));
-    let newer = |than: &PathBuf| -> Option<bool> {
+    pack_image("ferroband", IMAGE_NAME, None, binaries)
+}
+
+/// Packs an image with the binaries on the layer `base`, unless the archive is newer than all of them.
+fn pack_image(name: &str, image: &str, base: Option<&Path>, binaries: &ProductBinaries) -> Result<PathBuf> {
+    let file = format!("{name}-{}-{}.tar", env!("CARGO_PKG_VERSION"), checkout_key());
+    let archive = cache::folder("images")?.join(file);
+    let newer = |than: &Path| -> Option<bool> {
         let packed = fs::metadata(&archive).ok()?.modified().ok()?;
         Some(packed > fs::metadata(than).ok()?.modified().ok()?)
     };
-    if newer(&binaries.cni) == Some(true) && newer(&binaries.ferroband) == Some(true) {
+    if [Some(binaries.cni.as_path()), Some(&binaries.ferroband), base]
+        .into_iter()
+        .flatten()
+        .all(|input| newer(input) == Some(true))
+    {
         return Ok(archive);
     }
-    run_step("image ferroband", |_: &mut ProgressStep| {
-        let root = archive::ImageRoot::new("ferroband")?;
+    run_step(format!("image {name}"), |_: &mut ProgressStep| {
+        let root = archive::ImageRoot::new(name)?;
         fs::create_dir_all(root.path("usr/bin"))?;
         for folder in ["tmp", "etc", "run", "var/lib"] {
             fs::create_dir_all(root.path(folder))?;
@@ -138,7 +186,7 @@ fn pack(binaries: &ProductBinaries) -> Result<PathBuf> {
         }
         // The permissions must not depend on the umask of this process.
         run(command("chmod", ["-R", "u=rwX,go=rX"]).arg(root.path("")))?;
-        archive::write(&root, &archive, &[IMAGE_NAME, &release_image_name()], &["/usr/bin/ferroband"])
+        archive::write_on(base, &root, &archive, &[image, &release_name(image)], &["/usr/bin/ferroband"])
     })?;
     Ok(archive)
 }

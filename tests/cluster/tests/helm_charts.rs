@@ -22,6 +22,14 @@ fn charts_pass_lint_and_server_side_validation() {
         let objects = helm(&["template", "tried", &chart_path(name), "-n", NAMESPACE]).stdout_or_panic();
         kubectl_with(&["apply", "--dry-run=server", "-f", "-"], &objects).stdout_or_panic();
     }
+    for value in ["node.firmware=true", "node.subnetManager=true", "verify=true"] {
+        let objects = helm(&["template", "x", &chart_path("ferroband"), "--set", value]).stdout_or_panic();
+        assert_eq!(
+            objects.matches("ghcr.io/ferroband/ferroband-tools:").count(),
+            1,
+            "{value}: only the node daemon"
+        );
+    }
     let wrong = helm(&["template", "x", &chart_path("ferroband"), "--set", "cluster.replicas=none"]);
     assert!(!wrong.ok && wrong.err.contains("/cluster/replicas"), "{wrong:?}");
     let unknown = helm(&["template", "x", &chart_path("ferroband"), "--set", "nodes.simulate=default"]);

@@ -3,6 +3,7 @@
 //! ```text
 //! ferroband-ARCH-linux, ferroband-cni-ARCH-linux    static programs
 //! ferroband-image-ARCH.tar                          the image: docker load, ctr images import
+//! ferroband-tools-image-ARCH.tar                    the same with mstflint, opensm, perftest … of Debian
 //! ferroband.yaml, crds.yaml                         manifests for kubectl apply
 //! completions/, man/                                shell completions and manual pages
 //! sbom.cdx.json                                     linked crates (CycloneDX)
@@ -82,6 +83,8 @@ pub fn make(folder: &Path) -> Result<()> {
         }
         copy(&product.archive, &folder.join(format!("ferroband-image-{architecture}.tar")))
     })?;
+    let tools = image::build_tools_product(&product)?;
+    copy(&tools, &folder.join(format!("ferroband-tools-image-{architecture}.tar")))?;
     run_step("definitions, manifests, completions, manual pages", |_| {
         write_generated(&product.ferroband, folder)
     })?;

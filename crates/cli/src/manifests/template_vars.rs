@@ -31,13 +31,16 @@ const TEMPLATE_VARS: [(&str, &str, &str); 10] = [
 /// Namespace in the manifest files; in the chart it becomes the namespace of the release.
 const NAMESPACE: &str = "ferroband-system";
 
-/// Replaces the template variables by their defaults, the image and the node daemon's arguments.
-pub fn render_with_defaults(text: &str, image: &str, arguments: &[String]) -> String {
+/// Replaces the template variables by their defaults, the images (of all pods, of the node daemon) and the node daemon's
+/// arguments.
+pub fn render_with_defaults(text: &str, images: (&str, &str), arguments: &[String]) -> String {
     let text = TEMPLATE_VARS
         .iter()
         .fold(text.to_owned(), |text, (variable, default, _)| text.replace(variable, default));
     let arguments = serde_json::Value::from(arguments).to_string();
-    text.replace("@IMAGE@", &serde_json::Value::from(image).to_string()).replace("@ARGUMENTS@", &arguments)
+    text.replace("@IMAGE@", &serde_json::Value::from(images.0).to_string())
+        .replace("@NODE_IMAGE@", &serde_json::Value::from(images.1).to_string())
+        .replace("@ARGUMENTS@", &arguments)
 }
 
 /// Replaces every template variable by its Helm expression.
@@ -46,6 +49,7 @@ pub fn render_helm_template(text: &str) -> String {
         TEMPLATE_VARS.iter().fold(text.to_owned(), |text, (variable, _, helm)| text.replace(variable, helm));
     let text = text
         .replace("@IMAGE@", r#"{{ include "ferroband.image" . | quote }}"#)
+        .replace("@NODE_IMAGE@", r#"{{ include "ferroband.nodeImage" . | quote }}"#)
         .replace("@ARGUMENTS@", r#"{{ include "ferroband.nodeArguments" . }}"#);
     without_namespace(&text).replace(NAMESPACE, "{{ .Release.Namespace }}")
 }

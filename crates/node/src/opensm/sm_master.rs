@@ -36,7 +36,8 @@ pub fn query_sm_master(
             (0, _) => SmMaster::NoMaster,
             (manager, own) if manager == own => SmMaster::OwnOpensm(None),
             (manager, _) => SmMaster::Foreign(format!(
-                "at LID {manager} (install sminfo of infiniband-diags to check whether it still answers)"
+                "at LID {manager} (to check whether it still answers, sminfo is needed: set the Helm value \
+                 node.subnetManager=true)"
             )),
         });
     };

@@ -246,7 +246,8 @@ impl OpensmSupervisor {
                 self.problem = Some(self.fault(
                     FaultCode::InvalidConfig,
                     &problem,
-                    "install opensm in the image of the node daemon, or set its path with --opensm",
+                    "set the Helm value node.subnetManager=true, which uses the image ferroband-tools, or set the path \
+                     of opensm with --opensm",
                 ));
                 self.retry_at = Some(now + MASTER_CHECK_INTERVAL);
             }

@@ -1,11 +1,11 @@
-{{/* The image: registry or its override, repository, digest or tag. */}}
-{{- define "ferroband.image" -}}
-{{- $registry := .Values.global.imageRegistryOverride | default .Values.image.registry -}}
-{{- $name := ternary (printf "%s/%s" $registry .Values.image.repository) .Values.image.repository (ne $registry "") -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" $name .Values.image.digest -}}
+{{/* The name of an image: registry or its override, repository, digest or tag. */}}
+{{- define "ferroband.imageName" -}}
+{{- $registry := .root.Values.global.imageRegistryOverride | default .image.registry | default .root.Values.image.registry -}}
+{{- $name := ternary (printf "%s/%s" $registry .image.repository) .image.repository (ne $registry "") -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" $name .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $name (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $name (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
@@ -15,6 +15,16 @@
 {{- $arguments = append $arguments (printf "--max-networks-per-pod=%d" (int .Values.maxNetworksPerPod)) -}}
 {{- $arguments = append $arguments (printf "--unlisted-partitions=%s" .Values.partitions.unlisted) -}}
 {{- toJson $arguments -}}
+{{- end -}}
+
+{{- define "ferroband.image" -}}
+{{- include "ferroband.imageName" (dict "root" . "image" .Values.image) -}}
+{{- end -}}
+
+{{/* The image of the node daemon: the one with tools, if a value needs one of them. */}}
+{{- define "ferroband.nodeImage" -}}
+{{- $tools := or .Values.node.firmware .Values.node.subnetManager .Values.verify -}}
+{{- include "ferroband.imageName" (dict "root" . "image" (ternary .Values.toolsImage .Values.image $tools)) -}}
 {{- end -}}
 
 {{- define "ferroband.nodeArguments" -}}

@@ -215,7 +215,7 @@ pub fn firmware_fault(card: PciAddress, shortage: &str, error: &str) -> Fault {
     fault(
         card,
         format!("{shortage}cannot query or change the firmware settings: {error}"),
-        "install mstconfig (package mstflint) where the node daemon runs, set NUM_OF_VFS and LINK_TYPE manually, \
-         or change the policy",
+        "if mstconfig is missing, set the Helm value node.firmware=true, which uses the image ferroband-tools; or set \
+         NUM_OF_VFS and LINK_TYPE manually, or change the policy",
     )
 }
