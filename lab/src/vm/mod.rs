@@ -5,13 +5,14 @@
 //!  lab/softib  (C) ──make──▶ softib.ko                       softib, toolchain
 //!  lab/vm/init (Rust), tests/vm ──▶ contents of the guest    guest
 //!            all of it ──▶ one initramfs file                image, cpio
-//!  initramfs ──QEMU (TCG)──▶ console ──▶ verdicts            qemu, machine, verdict
-//!                        └──▶ a node of the lab              node; see also lab/emulated
+//!  initramfs ──QEMU (KVM, TCG)──▶ console ──▶ verdicts       qemu, accelerator, machine, verdict
+//!                             └──▶ a node of the lab         node; see also lab/emulated
 //! ```
 //!
 //! Results of slow steps are cached under `$FERROBAND_CACHE/vm`, keyed by their inputs, so that a second run boots at
 //! once. `lab/vm/README.md` describes manual use.
 
+mod accelerator;
 mod apt;
 mod cache;
 mod cpio;

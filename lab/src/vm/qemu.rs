@@ -1,6 +1,7 @@
-//! QEMU configuration: software emulation, two NUMA nodes, one SR-IOV function per node for the software HCA.
+//! QEMU configuration: KVM or software emulation, two NUMA nodes, one SR-IOV function per node for the software HCA.
 
 use super::BootArtifacts;
+use super::accelerator::Accelerator;
 use std::process::Command;
 
 /// PCI buses of the two adapters, each behind its own host bridge, as in a server with two sockets. The first is at
@@ -21,7 +22,7 @@ pub struct VmOptions<'a> {
 pub fn command(artifacts: &BootArtifacts, purpose: &VmOptions<'_>) -> Command {
     let VmOptions { append, loglevel, memory } = purpose;
     let mut command = Command::new("qemu-system-x86_64");
-    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"]);
+    command.args(["-M", "q35"]).args(Accelerator::of_host(&artifacts.kernel).arguments());
     command.args([
         "-smp",
         "2,sockets=2",
