@@ -55,7 +55,7 @@ impl AddressStateWriter {
     /// Writes the status if it differs from the cached one. Other fields of the status are not changed.
     pub async fn write(&self, report: ImportReport) -> Result<(), Error> {
         let cached = self.caches.address_states.get("", ADDRESS_STATE_NAME);
-        let before = cached.as_deref().cloned().unwrap_or_default();
+        let before = cached.as_ref().and_then(|state| state.status.clone()).unwrap_or_default();
         let after = next_status(&before, report);
         if cached.is_some() && after == before {
             return Ok(());

@@ -5,8 +5,7 @@ use crate::{ControllerContext, Error, node_facts::NodeFacts};
 use ferroband_address::{IpBlock, ResourceVersion};
 use ferroband_api::{
     ferroband::{
-        AddressBlock, AddressIndex, AddressIndexSpec, AddressState, AddressStateStatus, SpiderPoolCopy,
-        SpiderPoolCopySpec,
+        AddressBlock, AddressIndex, AddressIndexSpec, AddressState, SpiderPoolCopy, SpiderPoolCopySpec,
     },
     spiderpool::{SpiderEndpoint, SpiderIPPool},
 };
@@ -16,7 +15,7 @@ use ferroband_daemon::{
     decoded,
     tasks::TaskSet,
 };
-use kube::{Api, runtime::watcher};
+use kube::{Api, core::ObjectMeta, runtime::watcher};
 
 /// An AddressBlock as last received from the API server. Writes to it are conditional on `version`.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +38,7 @@ pub struct AddressCaches {
     pub whereabouts_pools: ForeignKind<ForeignIpPool>,
     pub pool_copies: SharedCache<SpiderPoolCopySpec>,
     pub indexes: SharedCache<AddressIndexSpec>,
-    pub address_states: SharedCache<AddressStateStatus>,
+    pub address_states: SharedCache<AddressState>,
 }
 
 impl AddressCaches {
@@ -72,8 +71,9 @@ impl AddressCaches {
             whereabouts_pools,
             pool_copies: watch.all("SpiderPoolCopies", |copy: SpiderPoolCopy| Some(copy.spec)),
             indexes: watch.all("AddressIndexes", |index: AddressIndex| Some(index.spec)),
-            address_states: watch
-                .all("AddressStates", |state: AddressState| Some(state.status.unwrap_or_default())),
+            address_states: watch.all("AddressStates", |state: AddressState| {
+                Some(AddressState { metadata: ObjectMeta::default(), ..state })
+            }),
         }
     }
 

@@ -165,7 +165,7 @@ mod tests {
         let first = format!("10.{second}.{}.{}", third / 16, third % 16 * 16);
         json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
             "metadata": {"name": format!("default-{first}")},
-            "spec": {"space": "default", "first": first, "entries": entries}})
+            "spec": {"space": "default", "first": first, "entries": entries, "used": 16, "free": 0}})
     }
 
     fn server(blocks: Vec<Value>) -> FakeApi {
@@ -178,6 +178,11 @@ mod tests {
         api.insert_object(&format!("{POOLS}/p"), pool.clone());
         api.insert_object(POOLS, list(json!([pool])));
         api.insert_object(IP_POOLS, list(json!([])));
+        // The fake API server answers a patch with the stored object.
+        let stored = json!({"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": "10.2.0.0-24", "labels": {"app.kubernetes.io/managed-by": "ferroband"}},
+            "spec": {"range": "10.2.0.0/24", "allocations": {}}});
+        api.insert_object(&format!("{IP_POOLS}/10.2.0.0-24"), stored);
         api.insert_object(RESERVATIONS, list(json!([])));
         api
     }

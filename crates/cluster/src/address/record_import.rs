@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{ControllerContext, Error};
 use ferroband_address::{AddressAllocation, IpBlockId};
-use ferroband_api::ferroband::BlockedAddressRange;
+use ferroband_api::ferroband::{ADDRESS_STATE_NAME, BlockedAddressRange, RestorePhase};
 use ferroband_daemon::{Controller, ControllerTiming};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -33,12 +33,16 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 use tracing::info;
 
 /// How often to recheck a record for which it is not known yet whether a pod has the address.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// How long the entry of a record must be gone before the record is outdated. If a restore of etcd lost the entry, that is
+/// known by then.
+const RELEASE_GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// How often to check Spiderpool's Lease, which is not watched.
 const LEASE_INTERVAL: Duration = Duration::from_secs(10);
 /// Records whose pods are read in one pass, and at the same time.
@@ -68,6 +72,10 @@ pub struct RecordImport {
 struct ImportMemory {
     /// Records that had an entry. When the entry is gone, its node has reported that the sandbox is gone.
     known: HashSet<RecordKey>,
+    /// When the entry of a known record was first found to be gone.
+    released_since: HashMap<RecordKey, Instant>,
+    /// Last restore of etcd. It may have lost entries, so that nothing is known about records since.
+    epoch: String,
     /// All records of the last pass; `None` before the first.
     seen: Option<HashSet<RecordKey>>,
     /// When the pod of a record was last read.
@@ -110,6 +118,27 @@ impl RecordImport {
     fn entry(&self, slot: &RecordSlot) -> Option<AddressAllocation> {
         let (id, offset) = IpBlockId::containing(&slot.space, slot.address);
         self.caches.blocks.get("", &id.object_name())?.block.entries.get(&offset).cloned()
+    }
+
+    /// Forgets which records had entries if etcd was restored: an entry may be gone although its sandbox runs.
+    fn forget_after_restore(&self) {
+        let state = self.caches.address_states.get("", ADDRESS_STATE_NAME);
+        let restore = state.as_ref().and_then(|state| state.spec.restore.as_ref());
+        let asserting = restore.is_some_and(|restore| restore.phase == RestorePhase::Asserting);
+        let epoch = restore.map(|restore| restore.epoch.clone()).unwrap_or_default();
+        let mut memory = self.memory.lock();
+        if asserting || memory.epoch != epoch {
+            memory.known.clear();
+            memory.released_since.clear();
+            memory.epoch = epoch;
+        }
+    }
+
+    /// Whether the entry of a record that is [`RecordState::Released`] has been gone for the grace period.
+    fn is_released(&self, key: &RecordKey) -> bool {
+        let mut memory = self.memory.lock();
+        let since = *memory.released_since.entry(key.clone()).or_insert_with(Instant::now);
+        since.elapsed() >= RELEASE_GRACE_PERIOD
     }
 
     /// Reads the records of all foreign objects, and compares them with the blocks.
@@ -187,6 +216,9 @@ impl RecordImport {
         memory.known.extend(with_entry);
         memory.known.retain(|key| all.contains(key));
         memory.checked.retain(|key, _| all.contains(key));
+        let released: HashSet<&RecordKey> =
+            compared.iter().filter(|one| one.state == RecordState::Released).map(|one| &one.key).collect();
+        memory.released_since.retain(|key, _| released.contains(key));
         if let Some(seen) = &memory.seen {
             let now = Timestamp::now().as_second();
             let is_recent = |at: Timestamp| now - at.as_second() <= RECENT_WRITE_SECONDS;
@@ -286,6 +318,7 @@ impl Controller for RecordImport {
         let mut report = ImportReport::default();
         report.whereabouts.problem = self.caches.whereabouts_pools.problem();
         report.spiderpool.problem = self.caches.ip_pools.problem();
+        self.forget_after_restore();
         let compared = self.compare(&mut report);
         self.remember(&compared, &mut report);
         let held = self.lease.holder().await?;
@@ -312,7 +345,7 @@ impl Controller for RecordImport {
         }
         let (decided, all_decided, mut failed) = self.decide(&compared).await;
         let mut outdated: Vec<&ComparedRecord> = Vec::new();
-        let mut undecided = false;
+        let (mut undecided, mut releasing) = (false, false);
         for one in &compared {
             let decision = decided.get(&(one.record.source.clone(), one.record.key.clone()));
             let container = one.key.2.clone();
@@ -326,8 +359,11 @@ impl Controller for RecordImport {
                 (RecordState::Withheld, Some(ImportDecision::Stale)) => {
                     changes.add(&one.record.slot, EntryChange::Remove { container });
                 }
-                (RecordState::Conflict, Some(ImportDecision::Stale))
-                | (RecordState::Released | RecordState::Superseded, _) => outdated.push(one),
+                (RecordState::Conflict, Some(ImportDecision::Stale)) | (RecordState::Superseded, _) => {
+                    outdated.push(one);
+                }
+                (RecordState::Released, _) if self.is_released(&one.key) => outdated.push(one),
+                (RecordState::Released, _) => releasing = true,
                 (RecordState::Withheld | RecordState::Conflict, _) => undecided = true,
                 _ => {}
             }
@@ -343,6 +379,7 @@ impl Controller for RecordImport {
             (true, true) => RECHECK_INTERVAL,
             (true, false) => LEASE_INTERVAL * 3,
         };
+        let next = if releasing { next.min(RELEASE_GRACE_PERIOD) } else { next };
         Ok(Some(if held.is_some() { next.min(LEASE_INTERVAL) } else { next }))
     }
 }

@@ -57,9 +57,28 @@ impl Leader {
                 self.put_block(&object);
             }
         }
-        let state = self.status();
-        let status = serde_json::from_value(state).unwrap();
-        self.caches.address_states.apply(Event::Apply(((String::new(), "cluster".to_owned()), Some(status))));
+        self.put_state("");
+    }
+
+    /// Delivers the AddressState, after the restore `epoch` of etcd if it is not empty.
+    fn put_state(&self, epoch: &str) {
+        let restore = (!epoch.is_empty()).then(|| json!({"epoch": epoch, "phase": "Asserting"}));
+        let state = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressState", "metadata": {},
+            "spec": {"restore": restore}, "status": self.status()});
+        let state = serde_json::from_value(state).unwrap();
+        self.caches.address_states.apply(Event::Apply(((String::new(), "cluster".to_owned()), Some(state))));
+    }
+
+    /// Removes all entries of the block in the default space.
+    fn lose_entries(&self) {
+        let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
+        let key = (String::new(), id.object_name());
+        let cached = CachedBlock {
+            block: IpBlock::new(id, None),
+            version: ResourceVersion("9".into()),
+            uid: String::new(),
+        };
+        self.caches.blocks.apply(Event::Apply((key, Some(cached))));
     }
 
     fn status(&self) -> Value {
@@ -110,7 +129,7 @@ async fn nodes_may_assign_when_every_record_has_an_entry() {
 }
 
 // Case: ipam A28
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_placeholder_becomes_the_entry_of_the_pod_that_has_the_address() {
     let leader = Leader::new();
     leader.put_ip_pool("10.0.0.0-24", spec(&[("1", "a")]), "kubectl");
@@ -125,17 +144,27 @@ async fn a_placeholder_becomes_the_entry_of_the_pod_that_has_the_address() {
     let entry = leader.entry(1).unwrap();
     assert_eq!((entry.node.as_str(), entry.uid.as_str(), entry.interface.as_str()), ("n1", "uid-a", "net1"));
     // The node releases the address, so the record is outdated.
-    let (id, _) = IpBlockId::containing(&IpSpace::default_space(), [10, 0, 0, 0].into());
-    let cached = CachedBlock {
-        block: IpBlock::new(id.clone(), None),
-        version: ResourceVersion("9".into()),
-        uid: String::new(),
-    };
-    leader.caches.blocks.apply(Event::Apply(((String::new(), id.object_name()), Some(cached))));
+    leader.lose_entries();
+    leader.import.reconcile().await.unwrap();
+    tokio::time::advance(RELEASE_GRACE_PERIOD).await;
     leader.import.reconcile().await.unwrap();
     let path = "/apis/whereabouts.cni.cncf.io/v1alpha1/namespaces/kube-system/ippools/10.0.0.0-24";
     assert_eq!(leader.api.last_body("DELETE", path)["preconditions"]["resourceVersion"], "1");
     assert!(leader.entry(1).is_none(), "it is not imported again");
+}
+
+#[tokio::test]
+async fn an_entry_that_a_restore_of_etcd_lost_is_imported_again() {
+    let leader = Leader::new();
+    leader.put_ip_pool("10.0.0.0-24", spec(&[("1", "a")]), "kubectl");
+    leader.pass().await;
+    leader.pass().await;
+    // The API server has the lost entries still, so that the write is refused; it counts that it is tried.
+    leader.lose_entries();
+    leader.put_state("2026-11-16");
+    leader.import.reconcile().await.unwrap();
+    let block = leader.api.last_body("PUT", &format!("{BLOCKS}/default-10.0.0.0"));
+    assert_eq!(block["spec"]["entries"]["1"]["pod"], "ns/a");
 }
 
 #[tokio::test]
