@@ -9,6 +9,7 @@ use crate::{
     device_plugin::{DevicePluginConfig, DevicePluginStatus},
     discover::DiscoveryRoots,
     error::blocking,
+    etcd_restore::{RestoreCoordinator, keep_revision_file, load_revision_history},
     evidence::{self, Evidence},
     hardware, install,
     kubelet::PodResourcesClient,
@@ -26,7 +27,7 @@ use crate::{
     state_dirs::create_private_dirs,
 };
 use ferroband_attach::socket_path;
-use ferroband_daemon::{RevisionHistory, RevisionWatch, api_client, tasks::TaskSet};
+use ferroband_daemon::{AddressStateView, RevisionWatch, api_client, tasks::TaskSet, watch_address_state};
 use kube::Api;
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch};
@@ -109,18 +110,34 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     start_configurator(configure, &mut tasks)?;
 
     // Start the address allocator, which writes allocations to the address blocks in batches.
-    let revisions = Arc::new(RevisionWatch::new(RevisionHistory::default()));
-    let gate = AssignmentGate::open();
-    let (_restores_sender, restores) = watch::channel(0);
+    let revisions = Arc::new(RevisionWatch::new(load_revision_history(&settings.root)));
+    let gate = AssignmentGate::default();
     let blocks = Arc::new(OwnBlocks::new(&settings.node));
-    let store = ApiBlockStore::new(client.clone(), revisions);
-    let (allocator, batch_writer) = address::create_allocator(blocks.clone(), gate, store);
-    let nodes = batch_writer.node_count();
+    let store = ApiBlockStore::new(client.clone(), revisions.clone());
+    let (allocator, batch_writer) = address::create_allocator(blocks.clone(), gate.clone(), store);
+    let node_count = batch_writer.node_count();
     tasks.start_endless("address batch writer", batch_writer.run());
 
     // Keep this node's NodePartitions object current. It lists the node's ports that are members of
     // partitions.
     let node_partitions = Arc::new(partition::NodePartitionsSync::new(client.clone(), settings.node.clone()));
+
+    // Assign no addresses while etcd may have lost those of running pods.
+    let (epoch_sender, epoch) = watch::channel(String::new());
+    let (asserted_sender, asserted) = watch::channel(None);
+    let (state_sender, address_state) = watch::channel(AddressStateView::default());
+    let coordinator = RestoreCoordinator::new(
+        (revisions.clone(), address_state),
+        gate,
+        node_partitions.clone(),
+        (epoch_sender, asserted.clone()),
+        node_count,
+    );
+    tasks.start_endless("etcd restore", coordinator.run());
+    let watching = watch_address_state(client.clone(), revisions.clone(), state_sender);
+    tasks.start_endless("AddressState watch", watching);
+    tasks.start_endless("etcd revision", keep_revision_file(settings.root.clone(), revisions));
+
     tasks.start_endless("partition watch", node_partitions.clone().run_watches());
     tasks.start_endless(
         "NodePartitions writer",
@@ -144,7 +161,6 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     );
     tasks.start_endless("opensm controller", opensm_controller);
 
-    let (restored_sender, allocations_restored) = watch::channel(false);
     let evidence = Evidence {
         root: settings.root.clone(),
         netns_dirs: evidence::sandboxes::default_netns_dirs(),
@@ -153,8 +169,8 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         allocator: allocator.clone(),
         pods: pods.shared_cache(),
         membership: membership.clone(),
-        allocations_restored: restored_sender,
-        restores,
+        epoch,
+        asserted: asserted_sender,
     };
     tasks.start_endless("allocation evidence", evidence.run());
 
@@ -164,8 +180,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let network_status = NetworkStatusWriter::new(client.clone());
     let statuses = write_pending_statuses(settings.root.clone(), pods.clone(), network_status.clone());
     tasks.start_until_stop("pending statuses", statuses);
-    let labelling =
-        node_labels::label_and_count_nodes(client.clone(), settings.node.clone(), simulated, nodes);
+    let labelling = node_labels::label_simulated_node(client.clone(), settings.node.clone(), simulated);
     tasks.start_endless("node labels", labelling);
 
     let nodes_api = Api::all(client.clone());
@@ -191,7 +206,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
             spiderpool,
             coordinator_context,
             blocks,
-            allocations_restored,
+            asserted,
         },
         hardware: Some(host.clone()),
         host,

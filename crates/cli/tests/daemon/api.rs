@@ -49,6 +49,11 @@ impl ReservedAddress {
     /// Starts to listen and to serve requests in background threads.
     pub fn start(self) -> FakeApiServer {
         let server = FakeApiServer { address: self.address(), state: Arc::default() };
+        // What the leader writes before nodes may assign addresses.
+        let imports = json!({"whereabouts": "Complete", "spiderpool": "Complete"});
+        let state = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressState",
+            "metadata": {"name": "cluster"}, "spec": {"nodes": 1}, "status": {"imports": imports}});
+        server.put("/apis/ferroband.io/v1alpha1/addressstates", state);
         listen(&self.0, Backlog::new(64).unwrap()).unwrap();
         let listener = TcpListener::from(self.0);
         let serving = server.clone();
@@ -113,10 +118,15 @@ impl FakeApiServer {
             reader.read_exact(&mut body).ok()?;
             let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
             let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-            if query.contains("watch=true") {
+            // Streaming lists are refused, as by an API server without the feature WatchList.
+            let streams = query.contains("sendInitialEvents=true");
+            if query.contains("watch=true") && !streams {
                 return self.watch(stream, path, query);
             }
-            let (status, response) = self.state.lock().unwrap().respond(&verb, path, body);
+            let (status, response) = match streams {
+                true => failure(422, "Invalid"),
+                false => self.state.lock().unwrap().respond(&verb, path, body),
+            };
             let text = response.to_string();
             let head = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -164,6 +174,12 @@ fn kubeconfig(address: SocketAddr) -> String {
     config.to_string()
 }
 
+fn failure(code: u16, reason: &str) -> (u16, Value) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "message": reason, "code": code});
+    (code, status)
+}
+
 fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
@@ -183,11 +199,6 @@ impl FakeApiServerState {
 
     fn respond(&mut self, verb: &str, path: &str, body: Value) -> (u16, Value) {
         self.calls.push(format!("{verb} {path}"));
-        let failure = |code: u16, reason: &str| {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                "reason": reason, "message": reason, "code": code});
-            (code, status)
-        };
         match verb {
             "POST" => {
                 let at = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
@@ -221,6 +232,12 @@ impl FakeApiServerState {
                 Some(object) => (200, self.store(path.to_owned(), object)),
                 None => failure(409, "Conflict"),
             },
+            // The leader confirms the start of a daemon in the status.
+            "PATCH" if path.contains("/nodepartitions/") => {
+                let mut object = body;
+                object["status"] = json!({"confirmedStart": object["spec"]["addresses"]["start"].as_str().unwrap_or_default()});
+                (200, self.store(path.to_owned(), object))
+            }
             "PATCH" => (200, json!({"metadata": {"name": "patched"}})),
             "DELETE" => match self.objects.remove(path) {
                 Some(object) => (200, object),
@@ -232,6 +249,7 @@ impl FakeApiServerState {
                     "/pods",
                     "/nodes",
                     "/addressblocks",
+                    "/addressstates",
                     "/network-attachment-definitions",
                     "/nodepartitions",
                     "/fabrics",

@@ -25,7 +25,7 @@ use ferroband_address::{
 use ferroband_attach::journal::Journal;
 use ferroband_daemon::watch_cache::WatchCache;
 use ferroband_kernel::Root;
-use ferroband_model::FaultCode;
+use ferroband_model::{FaultCode, PodRef};
 use ferroband_partition::PartitionMembership;
 use ipnet::IpNet;
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -52,11 +52,11 @@ pub struct Evidence {
     pub pods: Arc<WatchCache<PodFacts>>,
     /// Partition members of this node. Members of sandboxes that are gone are removed.
     pub membership: Arc<dyn PartitionMembership>,
-    /// Set to `true` once the allocations of all running sandboxes are restored. No new address is assigned before
-    /// that.
-    pub allocations_restored: watch::Sender<bool>,
-    /// Increases whenever the API server may have lost allocations (etcd restore).
-    pub restores: watch::Receiver<u64>,
+    /// Identifies the last restore of etcd, which may have lost allocations; empty if there was none.
+    pub epoch: watch::Receiver<String>,
+    /// Set to the epoch for which the allocations of all running sandboxes are restored; `None` before the first scan. No
+    /// new address is assigned before that.
+    pub asserted: watch::Sender<Option<String>>,
 }
 
 /// Results of the previous scan. An address is released only if two scans in a row find its sandbox gone.
@@ -68,6 +68,9 @@ struct PreviousScan {
     /// Addresses of running sandboxes that no address block contains, with the container ID. `None` before
     /// the first scan.
     missing_allocations: Option<BTreeSet<(IpAddr, String)>>,
+    /// Allocations of this node that were known before etcd was restored. They include those of ADDs in progress, whose
+    /// journals are not complete.
+    remembered: Vec<(IpSpace, IpAddr, AddressAllocation)>,
 }
 
 impl Evidence {
@@ -76,26 +79,26 @@ impl Evidence {
         self.blocks.wait_synced().await;
         self.pods.wait_synced().await;
         let mut previous = PreviousScan::default();
-        let mut restores = self.restores.clone();
+        let mut epochs = self.epoch.clone();
+        let mut epoch = epochs.borrow_and_update().clone();
         loop {
-            self.scan(&mut previous).await;
-            let restored = *self.allocations_restored.borrow();
-            let pause = time::sleep(if restored { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
+            self.scan(&mut previous, &epoch).await;
+            let is_asserted = self.asserted.borrow().as_ref() == Some(&epoch);
+            let pause = time::sleep(if is_asserted { SCAN_INTERVAL } else { RESTORE_RETRY_INTERVAL });
             tokio::select! {
                 () = pause => {}
-                Ok(()) = restores.changed() => {
-                    warn!(
-                        "API server lost address allocations (etcd restore), restoring those of running pods first"
-                    );
-                    self.allocations_restored.send_replace(false);
-                    previous = PreviousScan::default();
+                Ok(()) = epochs.changed() => {
+                    epoch = epochs.borrow_and_update().clone();
+                    warn!(epoch, "etcd was restored, restoring the allocations of running pods");
+                    previous.remembered.extend(self.own_allocations());
+                    previous = PreviousScan { remembered: previous.remembered, ..PreviousScan::default() };
                     self.blocks.relist().await;
                 }
             }
         }
     }
 
-    async fn scan(&self, previous: &mut PreviousScan) {
+    async fn scan(&self, previous: &mut PreviousScan, epoch: &str) {
         match self.read_sandboxes().await {
             Ok(sandboxes) => {
                 match self.restore_running(&sandboxes, previous.missing_allocations.as_ref()).await {
@@ -104,7 +107,15 @@ impl Evidence {
                     // missing. Nothing is released in this scan.
                     None => return,
                 }
-                self.allocations_restored.send_replace(true);
+                if !self.restore_remembered(&sandboxes, &previous.remembered).await {
+                    return;
+                }
+                previous.remembered.clear();
+                self.asserted.send_if_modified(|asserted| {
+                    let is_new = asserted.as_deref() != Some(epoch);
+                    *asserted = Some(epoch.to_owned());
+                    is_new
+                });
                 previous.suspected_gone = self.release_orphans(&sandboxes, &previous.suspected_gone).await;
             }
             // Without the sandbox journals it is unknown which sandboxes run. The next scan tries again.
@@ -218,32 +229,48 @@ impl Evidence {
                         missing.insert(allocation);
                         continue;
                     }
-                    let what = format!("sandbox {}", journal.container);
-                    match self.allocator.restore(what, vec![request]).await {
-                        Ok(_) => {
-                            info!(
-                                address = %ip.address,
-                                container = journal.container,
-                                "address of a running pod restored"
-                            );
-                        }
-                        Err(fault) if fault.code == FaultCode::ApiUnavailable => {
-                            warn!(%fault, "cannot restore allocations of running pods yet");
-                            return None;
-                        }
-                        Err(fault) => {
-                            warn!(
-                                address = %ip.address,
-                                container = journal.container,
-                                %fault,
-                                "cannot restore the address of a running pod"
-                            );
-                        }
+                    if !self.restore_address(request, ip.address.addr()).await {
+                        return None;
                     }
                 }
             }
         }
         Some(missing)
+    }
+
+    /// Restores the allocations that were known before etcd was restored and that are missing now, unless their sandboxes
+    /// are gone. Returns `false` if the API server was unavailable.
+    async fn restore_remembered(
+        &self,
+        sandboxes: &Sandboxes,
+        remembered: &[(IpSpace, IpAddr, AddressAllocation)],
+    ) -> bool {
+        for (space, address, entry) in remembered {
+            let has_pod = self.has_pod(&entry.uid);
+            let is_gone = sandboxes.is_gone(&entry.container, has_pod).unwrap_or(!has_pod);
+            if is_gone || self.blocks.is_assigned(space, *address) {
+                continue;
+            }
+            let Some(request) = remembered_request(space, *address, entry) else { continue };
+            if !self.restore_address(request, *address).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes the allocation of an address that a sandbox has. Returns `false` if the API server was unavailable.
+    async fn restore_address(&self, request: AddressRequest, address: IpAddr) -> bool {
+        let container = request.container.clone();
+        match self.allocator.restore(format!("sandbox {container}"), vec![request]).await {
+            Ok(_) => info!(%address, container, "address of a running pod restored"),
+            Err(fault) if fault.code == FaultCode::ApiUnavailable => {
+                warn!(%fault, "cannot restore allocations of running pods yet");
+                return false;
+            }
+            Err(fault) => warn!(%address, container, %fault, "cannot restore the address of a running pod"),
+        }
+        true
     }
 
     /// Builds a request for exactly the address that the sandbox has. Returns `None` if the address cannot be
@@ -278,5 +305,44 @@ impl Evidence {
             ordinal: 0,
             container: journal.container.clone(),
         })
+    }
+}
+
+/// Builds a request for the address of an allocation.
+fn remembered_request(space: &IpSpace, address: IpAddr, entry: &AddressAllocation) -> Option<AddressRequest> {
+    let (namespace, name) = entry.pod.split_once('/')?;
+    let window = [(address, address)];
+    let pool = AddressPool::new(entry.pool.clone(), space.clone(), address.into(), window, &[], None).ok()?;
+    Some(AddressRequest {
+        pools: vec![Arc::new(pool)],
+        sticky: entry.sticky,
+        pod: PodRef { namespace: namespace.to_owned(), name: name.to_owned(), uid: entry.uid.clone() },
+        interface: entry.interface.clone(),
+        ordinal: entry.ordinal,
+        container: entry.container.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_an_add_in_progress_is_requested_again() {
+        let entry = AddressAllocation {
+            pod: "a/b".into(),
+            uid: "u".into(),
+            interface: "net1".into(),
+            container: "c".into(),
+            node: "n1".into(),
+            ..AddressAllocation::default()
+        };
+        for address in ["10.0.0.5", "fd00::5"] {
+            let address = address.parse().unwrap();
+            let request = remembered_request(&IpSpace::network("x"), address, &entry).unwrap();
+            assert!(request.pools[0].can_keep(address));
+            assert_eq!(request.pools[0].space(), &IpSpace::network("x"));
+            assert_eq!((request.pod.namespace.as_str(), request.pod.name.as_str()), ("a", "b"));
+        }
     }
 }

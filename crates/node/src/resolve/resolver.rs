@@ -40,8 +40,8 @@ pub struct PodResolver {
     /// Cluster-wide defaults for the configuration of coordinator plugins.
     pub coordinator_context: CoordinatorDefaults,
     pub blocks: Arc<OwnBlocks>,
-    /// Whether the allocations of running pods have been restored to the address blocks.
-    pub allocations_restored: watch::Receiver<bool>,
+    /// Set when the allocations of running pods have been restored to the address blocks.
+    pub asserted: watch::Receiver<Option<String>>,
 }
 
 /// The pod of a sandbox, and what its addresses depend on.
@@ -169,7 +169,7 @@ impl PodResolver {
         self.blocks.wait_synced().await;
         // If etcd was restored from a backup, the allocations of running pods must be written again before
         // new addresses are assigned.
-        let _ = self.allocations_restored.clone().wait_for(|restored| *restored).await;
+        let _ = self.asserted.clone().wait_for(Option::is_some).await;
     }
 
     /// Finds the pod of a call, with its UID, as soon as the caches are synced.

@@ -121,7 +121,7 @@ impl CniServerFixture {
                 networks: NetworkDefinitionCache::new(client.clone()),
                 spiderpool: SpiderpoolCache::new(client.clone(), "n1".into()),
                 blocks,
-                allocations_restored: tokio::sync::watch::channel(true).1,
+                asserted: tokio::sync::watch::channel(Some(String::new())).1,
             },
             hardware: None,
             partitions,

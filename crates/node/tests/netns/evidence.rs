@@ -67,10 +67,10 @@ struct EvidenceFixture {
     folder: TempDir,
     server: FakeBlockStore,
     blocks: Arc<OwnBlocks>,
-    restores: watch::Sender<u64>,
+    epoch: watch::Sender<String>,
     allocator: AllocatorHandle,
     pods: Arc<WatchCache<PodFacts>>,
-    allocations_restored: watch::Receiver<bool>,
+    asserted: watch::Receiver<Option<String>>,
     stop: CancellationToken,
     evidence: Option<Evidence>,
     /// Open handles of the namespaces that `add_namespace` created.
@@ -108,8 +108,8 @@ impl EvidenceFixture {
             create_allocator(blocks.clone(), AssignmentGate::open(), server.clone());
         tokio::spawn(batch_writer.run());
         let pods = Arc::new(WatchCache::default());
-        let (restored_sender, allocations_restored) = watch::channel(false);
-        let restores = watch::Sender::new(0);
+        let (asserted_sender, asserted) = watch::channel(None);
+        let epoch = watch::Sender::new(String::new());
         let evidence = Evidence {
             root: root.clone(),
             netns_dirs: vec![folder.path().join("netns")],
@@ -118,8 +118,8 @@ impl EvidenceFixture {
             allocator: allocator.clone(),
             pods: pods.clone(),
             membership: Arc::new(UnmanagedPartitions),
-            allocations_restored: restored_sender,
-            restores: restores.subscribe(),
+            asserted: asserted_sender,
+            epoch: epoch.subscribe(),
         };
         let stop = CancellationToken::new();
         Self {
@@ -127,10 +127,10 @@ impl EvidenceFixture {
             folder,
             server,
             blocks,
-            restores,
+            epoch,
             allocator,
             pods,
-            allocations_restored,
+            asserted,
             stop,
             evidence: Some(evidence),
             netns_handles: Vec::new(),
@@ -315,7 +315,7 @@ async fn nothing_is_released_before_the_pods_are_listed() {
     tokio::spawn(node.stop.clone().run_until_cancelled_owned(evidence.run()));
     sleep(Duration::from_secs(60)).await;
     assert_eq!(node.server.assigned(), offsets([1]), "the pods have not been listed yet");
-    assert!(!*node.allocations_restored.borrow());
+    assert!(node.asserted.borrow().is_none());
     node.run_for(60).await;
     assert_eq!(node.server.assigned(), offsets([]));
 }
@@ -331,10 +331,10 @@ async fn allocations_of_running_pods_are_restored_before_new_ones_once_the_api_s
     node.add_pod("alive");
     node.server.0.1.store(true, Ordering::Relaxed);
     node.run_for(120).await;
-    assert!(!*node.allocations_restored.borrow(), "not restored, so nothing new may be assigned");
+    assert!(node.asserted.borrow().is_none(), "not restored, so nothing new may be assigned");
     node.server.0.1.store(false, Ordering::Relaxed);
     node.run_for(30).await;
-    assert!(*node.allocations_restored.borrow());
+    assert_eq!(node.asserted.borrow().as_deref(), Some(""));
     assert_eq!(node.server.assigned(), offsets([3]));
     let addresses: Vec<_> =
         node.blocks.own_allocations().into_iter().map(|(_, address, _)| address).collect();
@@ -355,9 +355,9 @@ async fn etcd_restore_restores_running_pods_at_once() {
     assert_eq!(node.server.assigned(), offsets([3]));
     // etcd is restored from a backup that does not contain the allocation.
     *node.server.0.0.lock().unwrap() = InMemoryBlocks::default();
-    node.restores.send_modify(|count| *count += 1);
+    node.epoch.send_replace("e1".into());
     sleep(Duration::from_secs(2)).await;
-    assert!(*node.allocations_restored.borrow());
+    assert_eq!(node.asserted.borrow().as_deref(), Some("e1"));
     assert_eq!(node.server.assigned(), offsets([3]), "at once, not after two observations");
     let ipam = json!({"type": "whereabouts", "range": "10.9.0.0/24"});
     let ipam = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap();

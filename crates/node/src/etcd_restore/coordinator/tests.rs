@@ -78,8 +78,8 @@ fn known() -> RevisionHistory {
     history
 }
 
-#[test]
-fn a_restarted_daemon_assigns_without_the_leader() {
+#[tokio::test]
+async fn a_restarted_daemon_assigns_without_the_leader() {
     let node = Fixture::start(known());
     assert!(!node.is_open(), "not connected yet");
     node.list(120, None);
@@ -89,8 +89,8 @@ fn a_restarted_daemon_assigns_without_the_leader() {
     assert_eq!(node.coordinator.node_count.load(Ordering::Relaxed), 4);
 }
 
-#[test]
-fn a_daemon_that_notices_a_restore_reports_it_and_waits_for_all_nodes() {
+#[tokio::test]
+async fn a_daemon_that_notices_a_restore_reports_it_and_waits_for_all_nodes() {
     let node = Fixture::start(known());
     node.list(120, None);
     node.assert_entries("");
@@ -108,16 +108,16 @@ fn a_daemon_that_notices_a_restore_reports_it_and_waits_for_all_nodes() {
     assert!(node.is_open());
 }
 
-#[test]
-fn a_daemon_that_starts_after_the_restore_notices_it_by_its_file() {
+#[tokio::test]
+async fn a_daemon_that_starts_after_the_restore_notices_it_by_its_file() {
     let node = Fixture::start(known());
     node.assert_entries("");
     node.list(60, None);
     assert!(!node.is_open() && node.report().noticed.is_some());
 }
 
-#[test]
-fn a_daemon_that_first_starts_during_the_restore_assigns_nothing_until_it_is_over() {
+#[tokio::test]
+async fn a_daemon_that_first_starts_during_the_restore_assigns_nothing_until_it_is_over() {
     let node = Fixture::start(RevisionHistory::default());
     let start = node.report().start;
     assert!(!start.is_empty());
@@ -137,8 +137,8 @@ fn a_daemon_that_first_starts_during_the_restore_assigns_nothing_until_it_is_ove
     assert!(node.is_open());
 }
 
-#[test]
-fn a_daemon_that_was_off_for_long_asks_the_leader() {
+#[tokio::test]
+async fn a_daemon_that_was_off_for_long_asks_the_leader() {
     let mut history = known();
     history.seen_at -= 601;
     let node = Fixture::start(history);
