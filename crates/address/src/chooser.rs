@@ -34,13 +34,16 @@ pub(crate) struct AddressChooser<'a> {
     /// First address of the block where the search starts; `None` for the lowest block. The search continues with the
     /// lowest block after the highest.
     start: Option<IpAddr>,
-    /// Offset where the search starts in a block that the node has not claimed.
-    start_offset: u8,
+    /// Whether the node starts at a hash of its name, and not at the lowest block and offset.
+    scattered: bool,
+    attempt: u32,
     /// First address of the last block queued in this stage.
     cursor: Option<IpAddr>,
     /// Whether the search has continued with the lowest block.
     wrapped: bool,
     searched: bool,
+    /// Number of blocks of the pool.
+    count: u128,
     /// Number of blocks of the pool that are not known to be claimed or used.
     free_blocks: u128,
 }
@@ -65,19 +68,20 @@ impl<'a> AddressChooser<'a> {
         let taken = draft.summaries_of(pool).filter(offered).filter(|block| !block.is_claimable()).count();
         let count = pool.block_count();
         let scattered = count >= MIN_SCATTERED_BLOCKS || draft.is_contended(pool);
-        let hash = scattered.then(|| spread(node, attempt));
+        let start = || pool.block_at(u128::from(spread(node, attempt, 0)) % count.max(1));
         Self {
             pool,
             node,
             node_count,
             stage: ChooserStage::OwnBlocks,
             queue: VecDeque::new(),
-            start: hash.filter(|_| count > 0).and_then(|hash| pool.block_at(u128::from(hash) % count)),
-            // The upper bits, because the lower ones choose the block.
-            start_offset: hash.map_or(0, |hash| (hash >> 60) as u8 % IP_BLOCK_SIZE),
+            start: scattered.then(start).flatten(),
+            scattered,
+            attempt,
             cursor: None,
             wrapped: false,
             searched: false,
+            count,
             free_blocks: count.saturating_sub(taken as u128),
         }
     }
@@ -87,10 +91,11 @@ impl<'a> AddressChooser<'a> {
     pub(crate) fn next_free(&mut self, draft: &BlockDraft<'_>) -> Option<(IpBlockId, u8, Option<&'a str>)> {
         loop {
             while let Some(id) = self.queue.front() {
-                let own = draft.summary(id).is_some_and(|block| block.node == Some(self.node));
+                let known = draft.summary(id);
+                let own = known.is_some_and(|block| block.node == Some(self.node));
                 let claims = self.stage == ChooserStage::NewBlocks;
                 // No other node is expected to write to a block that this node claims.
-                let start = if own || claims { 0 } else { self.start_offset };
+                let start = if own || claims || !self.scattered { 0 } else { self.start_offset(known) };
                 let Some(offset) = draft.free_offset(self.pool, id, start) else {
                     self.queue.pop_front();
                     continue;
@@ -120,6 +125,13 @@ impl<'a> AddressChooser<'a> {
                 }
             }
         }
+    }
+
+    /// Returns the offset where the search starts in a block that the node has not claimed. It depends on the addresses
+    /// that are known to be assigned, so that nodes that share a block seldom choose the same address.
+    fn start_offset(&self, known: Option<BlockSummary<'_>>) -> u8 {
+        let assigned = known.map_or(0, |block| block.assigned_offsets);
+        (spread(self.node, self.attempt, assigned) >> 60) as u8 % IP_BLOCK_SIZE
     }
 
     fn is_ample(&self) -> bool {
@@ -154,7 +166,14 @@ impl<'a> AddressChooser<'a> {
             // may have claimed one after the stage `OwnBlocks`.
             ChooserStage::SharedBlocks => {
                 let usable = |block: BlockSummary<'_>| block.node.is_none_or(|holder| holder == node);
-                self.queue_next(draft, |block| block.is_none_or(usable));
+                // After a conflict in a large pool, the block that was read is better than one of which nothing is known.
+                if self.attempt > 0 && !self.searched && self.count >= MIN_SCATTERED_BLOCKS {
+                    let read = draft.summaries_of(self.pool).filter(|block| draft.get(block.id).is_some());
+                    self.queue = read.filter(|block| usable(*block)).map(|block| block.id.clone()).collect();
+                }
+                if self.queue.is_empty() {
+                    self.queue_next(draft, |block| block.is_none_or(usable));
+                }
             }
             ChooserStage::OtherNodes => {
                 let held = |block: &BlockSummary<'_>| block.node.is_some_and(|holder| holder != node);
@@ -192,10 +211,11 @@ impl<'a> AddressChooser<'a> {
     }
 }
 
-/// Returns a number that is different for most nodes and attempts.
-fn spread(node: &str, attempt: u32) -> u64 {
+/// Returns a number that is different for most nodes, attempts and assigned addresses.
+fn spread(node: &str, attempt: u32, assigned_offsets: u16) -> u64 {
     // The finalizer of MurmurHash3: every bit of FNV's hash affects every bit of the result.
-    let mut mixed = fnv1a(node.bytes().chain(attempt.to_le_bytes()));
+    let seed = node.bytes().chain(attempt.to_le_bytes()).chain(assigned_offsets.to_le_bytes());
+    let mut mixed = fnv1a(seed);
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         mixed = (mixed ^ mixed >> 33).wrapping_mul(factor);
     }
