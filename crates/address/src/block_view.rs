@@ -49,6 +49,8 @@ struct BlockHint {
     /// Number of assigned addresses. It is larger than the number of bits if the index named no addresses.
     used: u8,
     held: bool,
+    /// Whether the offsets are from the block itself. The index names only full blocks.
+    exact: bool,
     /// A pod that has an address of the block, for error messages.
     holder: Option<Box<AddressHolder>>,
 }
@@ -60,12 +62,12 @@ impl BlockHint {
             Box::new(AddressHolder { address: block.address(*offset), pod, node })
         });
         let assigned_offsets = block.assigned_offsets();
-        Self { assigned_offsets, used: block.used(), held: block.node.is_some(), holder }
+        Self { assigned_offsets, used: block.used(), held: block.node.is_some(), exact: true, holder }
     }
 
     fn indexed(indexed: &IndexedBlock) -> Self {
         let assigned_offsets = if indexed.used >= IP_BLOCK_SIZE { u16::MAX } else { 0 };
-        Self { assigned_offsets, used: indexed.used, held: indexed.held, holder: None }
+        Self { assigned_offsets, used: indexed.used, held: indexed.held, exact: false, holder: None }
     }
 }
 
@@ -240,9 +242,17 @@ impl BlockView {
     }
 
     /// Returns what is known about a block; `None` if nothing is.
-    pub fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
+    pub(crate) fn summary(&self, id: &IpBlockId) -> Option<BlockSummary<'_>> {
         let full = self.blocks.get_key_value(id).map(|(id, (block, _))| BlockSummary::new(id, block));
         full.or_else(|| self.hints.get_key_value(id).map(|(id, hint)| BlockSummary::hint(id, hint)))
+    }
+
+    /// Whether the block had an entry for the address when it was last read or listed.
+    pub fn is_assigned(&self, space: &IpSpace, address: IpAddr) -> bool {
+        let (id, offset) = IpBlockId::containing(space, address);
+        let full = self.blocks.get(&id).map(|(block, _)| block.assigned_offsets());
+        let hint = || self.hints.get(&id).filter(|hint| hint.exact).map(|hint| hint.assigned_offsets);
+        full.or_else(hint).is_some_and(|assigned| assigned >> offset & 1 != 0)
     }
 
     /// Returns the blocks that are known in full with their versions, ordered by space and address.

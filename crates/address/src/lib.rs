@@ -2,14 +2,15 @@
 //! Spiderpool configuration front ends.
 //!
 //! This crate does no I/O, does not wait and reads no clock. The engine takes the known blocks and the requests
-//! and returns a plan of writes. The caller executes them by compare-and-swap.
+//! and returns calls to the API server. The caller executes them and returns their results.
 //!
 //! ```text
 //!  `ipam` object ──whereabouts──▶ AddressPool ─┐
 //!  pools, annotations ──spiderpool──▶ ─────────┤
-//!                                              ├─ AddressPlanner ──▶ writes, one per block ──▶ API server
-//!  blocks from list and watch ──▶ BlockView ───┘      │                  │ conflict: read again, plan the rest
-//!                                                     └─▶ assignments: the address of each request
+//!                                              ├─ NodeAllocator ──AddressPlanner──▶ calls ──▶ API server
+//!  known blocks: BlockView ────────────────────┘    ▲   │                                       │
+//!                                                   │   └─▶ replies: addresses, refusals        │
+//!                                                   └──────── blocks, conflicts ◀───────────────┘
 //! ```
 //!
 //! An *IP space* is a set of addresses in which each address has at most one owner. It is divided into aligned
@@ -17,8 +18,9 @@
 //! nodes that allocate the same address write the same object and the API server lets one of them win. There are
 //! no locks: when a node fails, every address it has not assigned is still free for all nodes.
 //!
-//! A node may claim whole blocks in advance (Calico: block affinity), so that its writes do not conflict with
-//! other nodes. Claimed blocks strand addresses, so nodes claim them only while the pool has plenty of free blocks.
+//! A node knows its own blocks, and of others only what it needed to read. It may claim whole blocks in advance (Calico:
+//! block affinity), so that its writes do not conflict with other nodes. Claimed blocks strand addresses, so nodes claim
+//! them only while the pool has plenty of free blocks.
 
 mod batch;
 mod block;
@@ -53,7 +55,8 @@ pub use in_memory::InMemoryBlocks;
 pub use ip_space::{IpFamily, IpSpace};
 pub use labels::{NODE_LABEL_PREFIX, SPACE_LABEL, node_label, space_label};
 pub use node_allocator::{
-    AllocationReply, BlockCall, CallOutcome, IpWithGateway, NodeAllocator, PodName, PoolGate, SandboxRequest,
+    AllocationReply, BlockCall, BlockedAddresses, CallOutcome, IpWithGateway, NodeAllocator, PodName,
+    PoolGate, SandboxRequest,
 };
 pub use planner::AddressPlanner;
 pub use pool::AddressPool;

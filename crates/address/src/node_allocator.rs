@@ -23,6 +23,7 @@ pub use queue::{AllocationReply, IpWithGateway, SandboxRequest};
 
 use crate::batch::AddressRelease;
 use crate::block_view::BlockView;
+use crate::ip_space::IpSpace;
 use crate::pool::AddressPool;
 use crate::sticky::StickyRecord;
 use ferroband_model::Fault;
@@ -30,10 +31,27 @@ use knowledge::BlockKnowledge;
 use planning::RoundPlan;
 use queue::{AllocationQueue, PendingAssignment, timeout_fault};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Tells why no new address of a pool may be assigned now; `None` if it may.
 pub type PoolGate<'a> = &'a dyn Fn(&AddressPool) -> Option<Fault>;
+
+/// Addresses that may not be assigned to new owners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedAddresses {
+    /// `None` for all spaces.
+    pub space: Option<IpSpace>,
+    pub first: IpAddr,
+    pub last: IpAddr,
+}
+
+impl BlockedAddresses {
+    pub fn applies_to(&self, space: &IpSpace) -> bool {
+        self.space.as_ref().is_none_or(|blocked| blocked == space)
+    }
+}
 
 /// Assigns and releases the addresses of one node. `T` identifies the requests for the caller. Times are durations since
 /// any fixed moment.
@@ -43,6 +61,7 @@ pub struct NodeAllocator<T> {
     node_count: usize,
     view: BlockView,
     knowledge: BlockKnowledge,
+    blocked: Vec<BlockedAddresses>,
     /// Pointers of the StatefulSet pods whose requests are queued.
     sticky: BTreeMap<PodName, StickyRecord>,
     /// Requests since the last call of [`Self::next_calls`].
@@ -70,6 +89,7 @@ impl<T> NodeAllocator<T> {
             view: BlockView::default(),
             knowledge: BlockKnowledge::new(&node),
             node,
+            blocked: Vec::new(),
             sticky: BTreeMap::new(),
             incoming: Vec::new(),
             queue: AllocationQueue::default(),
@@ -82,6 +102,11 @@ impl<T> NodeAllocator<T> {
     /// Sets the number of nodes in the cluster. A node claims whole blocks only while a pool has several per node.
     pub fn set_node_count(&mut self, count: usize) {
         self.node_count = count;
+    }
+
+    /// Sets the addresses that may not be assigned to new owners. Their owners keep them.
+    pub fn set_blocked(&mut self, blocked: Vec<BlockedAddresses>) {
+        self.blocked = blocked;
     }
 
     pub fn node(&self) -> &str {
@@ -121,6 +146,11 @@ impl<T> NodeAllocator<T> {
         self.queue.assignments.iter().map(|pending| pending.attempts).max().unwrap_or_default()
     }
 
+    /// Returns when the next queued request expires.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.queue.assignments.iter().map(|pending| pending.sandbox.deadline).min()
+    }
+
     /// Drops the requests whose callers no longer wait.
     pub fn retain(&mut self, waits: impl Fn(&T) -> bool) {
         self.queue.assignments.retain(|pending| waits(&pending.ticket));
@@ -153,6 +183,18 @@ impl<T> NodeAllocator<T> {
         calls
     }
 
+    /// Returns the pool as it may be used now: without blocked addresses, or closed if `gate` refuses it.
+    fn permitted(&self, pool: &Arc<AddressPool>, gate: PoolGate<'_>) -> (Arc<AddressPool>, bool) {
+        if gate(pool).is_some() {
+            return (Arc::new(pool.closed()), true);
+        }
+        let mut blocked = self.blocked.iter().filter(|blocked| blocked.applies_to(pool.space())).peekable();
+        match blocked.peek() {
+            None => (pool.clone(), false),
+            Some(_) => (Arc::new(pool.withholding(blocked.map(|range| (range.first, range.last)))), false),
+        }
+    }
+
     fn accept_incoming(&mut self) {
         for request in std::mem::take(&mut self.incoming) {
             match request {
@@ -172,7 +214,7 @@ impl<T> NodeAllocator<T> {
     fn expire(&mut self, now: Duration, gate: PoolGate<'_>) {
         let expired = self.queue.assignments.extract_if(.., |pending| pending.sandbox.deadline <= now);
         for PendingAssignment { sandbox, ticket, .. } in expired {
-            let refused = |pools: &[std::sync::Arc<AddressPool>]| pools.iter().find_map(|pool| gate(pool));
+            let refused = |pools: &[Arc<AddressPool>]| pools.iter().find_map(|pool| gate(pool));
             let gated = sandbox.requests.iter().filter(|_| !sandbox.restore);
             let fault = gated.filter_map(|request| refused(&request.pools)).next();
             let fault = fault.unwrap_or_else(|| timeout_fault(&sandbox.what));

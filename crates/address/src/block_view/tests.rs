@@ -68,6 +68,10 @@ fn index_replaces_summaries_and_no_block_that_is_known_in_full() {
     assert_eq!(summary(32), None, "not in the new index");
     assert_eq!(summary(48), Some((0, 3, false)), "which addresses are assigned is unknown");
     assert_eq!(summary(64), None, "not the first address of a block");
+    assert!(
+        view.is_assigned(&space, [10, 0, 0, 1].into()) && !view.is_assigned(&space, [10, 0, 0, 2].into())
+    );
+    assert!(!view.is_assigned(&space, [10, 0, 0, 17].into()), "an index proves nothing");
 }
 
 #[test]

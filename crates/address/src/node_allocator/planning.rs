@@ -81,14 +81,13 @@ impl<T> NodeAllocator<T> {
         let mut arrived = Vec::new();
         for pending in &self.queue.assignments {
             for request in &pending.sandbox.requests {
-                let is_closed = |pool: &Arc<AddressPool>| !pending.sandbox.restore && gate(pool).is_some();
-                let close = |pool: &Arc<AddressPool>| match is_closed(pool) {
-                    true => Arc::new(pool.closed()),
-                    false => pool.clone(),
+                let permitted = |pool: &Arc<AddressPool>| match pending.sandbox.restore {
+                    true => (pool.clone(), false),
+                    false => self.permitted(pool, gate),
                 };
-                gated.push(!request.pools.is_empty() && request.pools.iter().all(is_closed));
+                let (pools, closed): (Vec<_>, Vec<_>) = request.pools.iter().map(permitted).unzip();
+                gated.push(!closed.is_empty() && closed.iter().all(|closed| *closed));
                 arrived.push(pending.arrived);
-                let pools = request.pools.iter().map(close).collect();
                 round.requests.push(AddressRequest { pools, ..request.clone() });
             }
         }

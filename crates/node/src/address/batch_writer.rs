@@ -4,7 +4,10 @@ use super::{
     AssignmentGate, BlockStore, OwnBlocks,
     allocator::{AllocatorRequest, AllocatorTicket},
 };
-use ferroband_address::{AddressPool, AllocationReply, NodeAllocator, SandboxRequest};
+use ferroband_address::{
+    AddressPool, AllocationReply, BlockedAddresses, IpSpace, NodeAllocator, SandboxRequest,
+};
+use ferroband_api::ferroband::BlockedAddressRange;
 use ferroband_daemon::Retry;
 use ferroband_model::Fault;
 use futures::future::join_all;
@@ -47,6 +50,9 @@ pub struct BatchWriter<S> {
     requests: mpsc::Receiver<AllocatorRequest>,
     /// Zero of the allocator's clock.
     start: Instant,
+    /// Whether the import of foreign records was complete when the own blocks were listed.
+    imported: bool,
+    blocked: Vec<BlockedAddresses>,
 }
 
 /// Result of one round of calls.
@@ -66,7 +72,8 @@ impl<S: BlockStore> BatchWriter<S> {
         requests: mpsc::Receiver<AllocatorRequest>,
     ) -> Self {
         let node_count = Arc::new(AtomicUsize::new(usize::MAX));
-        Self { node_count, blocks, gate, store, requests, start: Instant::now() }
+        let (start, imported, blocked) = (Instant::now(), false, Vec::new());
+        Self { node_count, blocks, gate, store, requests, start, imported, blocked }
     }
 
     /// Returns the number of nodes in the cluster, which the caller must keep current. A node claims whole
@@ -88,6 +95,7 @@ impl<S: BlockStore> BatchWriter<S> {
             // A single request is written at once, without a pause for batching.
             let burst = self.blocks.with(|allocator| allocator.pending()) > 1;
             let begin = Instant::now();
+            self.take_gate_state();
             let result = self.run_round().await;
             not_before = Instant::now();
             if burst {
@@ -104,8 +112,11 @@ impl<S: BlockStore> BatchWriter<S> {
                 // Requests that arrive during the pause join the next batch.
                 RoundResult::Unavailable => retry.pause().await,
                 RoundResult::Idle => {
-                    let pending = self.blocks.with(|allocator| allocator.pending()) > 0;
+                    let (pending, deadline) =
+                        self.blocks.with(|allocator| (allocator.pending() > 0, allocator.next_deadline()));
+                    let until_deadline = deadline.map(|deadline| deadline.saturating_sub(self.now()));
                     let pause = if pending { BLOCKED_PAUSE } else { IDLE_INTERVAL };
+                    let pause = until_deadline.map_or(pause, |left| pause.min(left));
                     tokio::select! {
                         request = self.requests.recv() => match request {
                             Some(request) => self.push(request),
@@ -132,6 +143,24 @@ impl<S: BlockStore> BatchWriter<S> {
                 allocator.push_assignment(SandboxRequest { requests, what, deadline, restore }, ticket);
             }
             AllocatorRequest::Release { release, ticket } => allocator.push_release(release, ticket),
+        });
+    }
+
+    /// Takes the blocked ranges. When foreign records have been imported, lists the own blocks again, because the leader
+    /// has written entries for the pods of this node.
+    fn take_gate_state(&mut self) {
+        let inputs = self.gate.changes();
+        let inputs = inputs.borrow();
+        let status = inputs.state.as_ref().and_then(|state| state.status.as_ref());
+        let imported = status.is_some_and(|status| status.imports.are_complete());
+        let newly_imported = imported && !std::mem::replace(&mut self.imported, imported);
+        let blocked = status.iter().flat_map(|status| &status.blocked_ranges).filter_map(blocked_addresses);
+        self.blocked = blocked.collect();
+        self.blocks.with(|allocator| {
+            allocator.set_blocked(self.blocked.clone());
+            if newly_imported {
+                allocator.relist();
+            }
         });
     }
 
@@ -168,8 +197,23 @@ impl<S: BlockStore> BatchWriter<S> {
         result
     }
 
-    /// Returns why no new address of the pool may be assigned now.
+    /// Returns why no new address of the pool may be assigned now. A pool of which only some addresses are blocked may be
+    /// used.
     fn refusal(&self, pool: &AddressPool) -> Option<Fault> {
-        pool.ranges().find_map(|range| self.gate.refusal(pool.space(), range))
+        let refusal = |range| self.gate.refusal(pool.space(), range);
+        let fault = self.gate.closed().or_else(|| pool.ranges().find_map(refusal))?;
+        let blocked = self.blocked.iter().filter(|blocked| blocked.applies_to(pool.space()));
+        let open = pool.withholding(blocked.map(|blocked| (blocked.first, blocked.last)));
+        open.ranges().all(|range| refusal(range).is_some()).then_some(fault)
     }
+}
+
+/// Returns the addresses of a blocked range. A range that cannot be read blocks its space, which the gate knows.
+fn blocked_addresses(blocked: &BlockedAddressRange) -> Option<BlockedAddresses> {
+    let (first, last) = blocked.range.split_once('-')?;
+    Some(BlockedAddresses {
+        space: blocked.space.as_deref().map(IpSpace::from_text),
+        first: first.trim().parse().ok()?,
+        last: last.trim().parse().ok()?,
+    })
 }

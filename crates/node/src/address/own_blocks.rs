@@ -1,7 +1,7 @@
 //! The allocator of this node, shared by the batch writer and the evidence scan.
 
 use super::allocator::AllocatorTicket;
-use ferroband_address::{AddressAllocation, IpBlockId, IpSpace, NodeAllocator};
+use ferroband_address::{AddressAllocation, IpSpace, NodeAllocator};
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use tokio::sync::{Notify, watch};
@@ -66,16 +66,14 @@ impl OwnBlocks {
     /// Whether the address is known to have an allocation in the IP space. The same address may be in use in several
     /// spaces.
     pub fn is_assigned(&self, space: &IpSpace, address: IpAddr) -> bool {
-        let (id, offset) = IpBlockId::containing(space, address);
-        let allocator = self.allocator.lock();
-        allocator.view().summary(&id).is_some_and(|block| block.assigned_offsets >> offset & 1 != 0)
+        self.allocator.lock().view().is_assigned(space, address)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_address::{AddressAllocation, BlockCall, CallOutcome, IpBlock, ResourceVersion};
+    use ferroband_address::{BlockCall, CallOutcome, IpBlock, IpBlockId, ResourceVersion};
     use std::time::Duration;
 
     #[test]

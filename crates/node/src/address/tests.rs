@@ -3,6 +3,7 @@ use ferroband_address::{
     AddressAllocation, AddressRelease, AddressRequest, BlockAddition, BlockCall, BlockWrite, CallOutcome,
     InMemoryBlocks, IpBlockId, IpSpace, whereabouts::WhereaboutsConfig,
 };
+use ferroband_api::ferroband::{AddressStateStatus, BlockedAddressRange, ImportPhase};
 use ferroband_model::{Fault, FaultCode, PodRef};
 use futures::future::join_all;
 use serde_json::json;
@@ -345,4 +346,45 @@ fn late_addition() -> BlockAddition {
         ..AddressAllocation::default()
     };
     BlockAddition { id, holder: None, entries: [(offset, entry)].into(), exists: false }
+}
+
+/// Sets the status of the gate's AddressState.
+fn set_status(gate: &AssignmentGate, change: impl FnOnce(&mut AddressStateStatus)) {
+    gate.update(|inputs| {
+        let mut state = inputs.state.as_deref().cloned().unwrap_or_default();
+        change(state.status.get_or_insert_default());
+        inputs.state = Some(Arc::new(state));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocked_range_is_not_assigned_and_the_rest_of_the_pool_is() {
+    let store = FlakyBlockStore::slow();
+    let gate = AssignmentGate::open();
+    let allocator = start_gated_writer("n1", &store, gate.clone()).await;
+    let block = |range: &str| BlockedAddressRange { range: range.into(), reason: "x".into(), space: None };
+    set_status(&gate, |status| status.blocked_ranges = vec![block("10.0.0.0-10.0.0.9")]);
+    assert_eq!(assign_from(&allocator, 1, "10.0.0.0/28").await, IpAddr::from([10, 0, 0, 10]));
+    set_status(&gate, |status| status.blocked_ranges.push(block("10.0.0.8-10.0.0.15")));
+    let fault = allocator.assign("network a/b".into(), requests(2, "10.0.0.0/28")).await.unwrap_err();
+    assert!(fault.what.contains("10.0.0."), "{fault}");
+    set_status(&gate, |status| status.blocked_ranges = vec![block("unreadable")]);
+    allocator.assign("network a/b".into(), requests(2, "10.0.0.0/28")).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_the_leader_imports_for_the_node_are_found() {
+    let store = FlakyBlockStore::slow();
+    let gate = AssignmentGate::open();
+    set_status(&gate, |status| status.imports.whereabouts = ImportPhase::Pending);
+    let blocks = Arc::new(OwnBlocks::new("n1"));
+    let (_allocator, writer) = create_allocator(blocks.clone(), gate.clone(), store.clone());
+    tokio::spawn(writer.run());
+    blocks.wait_synced().await;
+    store.blocks.lock().unwrap().execute("leader", &BlockCall::Write(BlockWrite::Add(late_addition())));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(blocks.own_allocations().len(), 0);
+    set_status(&gate, |status| status.imports.whereabouts = ImportPhase::Complete);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(blocks.own_allocations().len(), 1);
 }
