@@ -21,7 +21,7 @@ use crate::percentile_millis;
 use anyhow::{Context, Result};
 use ferroband_model::{Fault, FaultCode};
 use ferroband_node::address::{AllocatorHandle, AssignmentGate, OwnBlocks, create_allocator};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,6 +144,10 @@ fn summarize(scenario: &ModelScenario, counts: &[NodeRequestCounts], started: &[
     let assigned: Vec<_> = started.iter().flat_map(|start| start.addresses.iter().copied()).collect();
     let distinct: BTreeSet<_> = assigned.iter().collect();
     let times: Vec<_> = started.iter().filter_map(|start| start.duration).collect();
+    let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
+    for writes in counts.iter().flat_map(|counts| counts.writes.values()) {
+        *rounds.entry(*writes).or_default() += 1;
+    }
     let failure = started.iter().find_map(|start| start.last_failure.as_ref());
     ModelResult {
         scenario: scenario.name.to_owned(),
@@ -154,7 +158,8 @@ fn summarize(scenario: &ModelScenario, counts: &[NodeRequestCounts], started: &[
         lists: counts.iter().map(|counts| counts.lists).sum(),
         conflicts: counts.iter().map(|counts| counts.conflicts).sum(),
         requests_per_address: requests as f64 / assigned.len().max(1) as f64,
-        most_rounds: counts.iter().map(|counts| counts.rounds()).max().unwrap_or_default(),
+        most_rounds: rounds.keys().copied().max().unwrap_or_default(),
+        rounds,
         refused: started.iter().map(|start| start.refused).sum(),
         failed: started.iter().map(|start| start.failed).sum(),
         last_failure: failure.map(ToString::to_string),

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use ferroband_address::{AddressPool, AddressRequest, IpSpace};
 use ferroband_model::PodRef;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -71,6 +72,8 @@ pub struct ModelResult {
     pub requests_per_address: f64,
     /// Writes of one rail's address by the node that needed most.
     pub most_rounds: usize,
+    /// Number of addresses by the writes that they needed.
+    pub rounds: BTreeMap<usize, usize>,
     /// ADDs that failed because the pool was said to be exhausted while an address was free.
     pub refused: usize,
     /// ADDs that failed for another reason, such as a timeout.

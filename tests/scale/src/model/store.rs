@@ -36,10 +36,6 @@ impl NodeRequestCounts {
         self.reads + self.lists + self.writes.values().sum::<usize>()
     }
 
-    pub fn rounds(&self) -> usize {
-        self.writes.values().copied().max().unwrap_or_default()
-    }
-
     fn count(&mut self, call: &BlockCall, outcome: &CallOutcome) {
         match call {
             BlockCall::Write(write) => {

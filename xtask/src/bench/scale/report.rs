@@ -78,6 +78,7 @@ pub struct ModelRow {
     pub lists: usize,
     pub requests_per_address: f64,
     pub most_rounds: usize,
+    pub rounds: BTreeMap<usize, usize>,
     pub refused: usize,
     pub failed: usize,
     pub last_failure: Option<String>,
