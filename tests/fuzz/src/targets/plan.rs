@@ -6,7 +6,7 @@ use ferroband_attach::plan::StepKind;
 use ferroband_config::NetworkConfig;
 use ferroband_model::PodRef;
 use ferroband_node::build::build_plan;
-use ferroband_node::caches::{PodFacts, WhereaboutsLegacy};
+use ferroband_node::caches::PodFacts;
 use ferroband_node::kubelet::PodDevices;
 use ferroband_node::resolve::{
     DefaultNetwork, DefaultNetworkChoice, ResolvedAdd, ResolvedNetwork, ResolvedPod,
@@ -49,7 +49,7 @@ pub fn plan(bytes: &[u8]) {
         facts: Arc::new(PodFacts::default()),
         container: "c1".into(),
         pools: None,
-        legacy: WhereaboutsLegacy::default(),
+        flat_file: Map::new(),
     };
     let planned = build_plan(&ResolvedAdd {
         pod,
