@@ -9,6 +9,8 @@ pub enum InjectedFault {
     Delay(Duration),
     /// Respond with this status without processing the request.
     RespondWith(u16),
+    /// Respond with status 200 and this body, without processing the request.
+    RespondWithBody(String),
     /// Close the connection without processing the request.
     Disconnect,
     /// Process the request, then close the connection without a response.

@@ -245,6 +245,7 @@ fn serve_requests<S: Read + Write>(
             Some(InjectedFault::RespondWith(status)) => {
                 Some((status, "{\"error\": \"simulated\"}".to_owned()))
             }
+            Some(InjectedFault::RespondWithBody(body)) => Some((200, body)),
             Some(InjectedFault::Disconnect) => None,
             Some(InjectedFault::ApplyThenDisconnect) => {
                 lock().handle(&request, has_certificate);

@@ -24,7 +24,7 @@ macro_rules! attacks {
 }
 
 fn main() -> ExitCode {
-    let tests: [FixtureTest<'_, HostileFixture>; 28] = attacks![
+    let tests: [FixtureTest<'_, HostileFixture>; 33] = attacks![
         pods::p_default_network_of_another_namespace_is_refused,
         pods::p_network_of_another_namespace_is_refused,
         pods::p_more_networks_than_allowed_are_refused_at_admission,
@@ -52,6 +52,11 @@ fn main() -> ExitCode {
         webhook::u_silent_connections_do_not_stop_the_webhook,
         webhook::u_large_requests_do_not_exceed_the_memory_budget,
         fabric_answers::f_answer_without_partitions_is_not_believed,
+        webhook::u_silent_scrapes_do_not_stop_the_node_daemon,
+        webhook::u_process_without_privileges_cannot_use_the_socket_or_read_the_state,
+        fabric_answers::f_answer_that_drops_many_members_is_not_believed,
+        fabric_answers::f_errors_of_the_subnet_manager_change_nothing,
+        fabric_answers::f_answers_of_any_shape_do_not_end_the_leader,
         fabric_answers::f_config_map_cannot_redirect_ufm,
     ];
     run_tests(HostileFixture::start, &tests)

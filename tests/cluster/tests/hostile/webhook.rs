@@ -12,9 +12,9 @@ fn service() -> String {
     service["spec"]["clusterIP"].as_str().expect("a cluster IP").to_owned()
 }
 
-/// Names and restarts of the cluster daemons.
-fn daemons() -> Vec<(String, Value)> {
-    let pods = kubectl_get(&["-n", "ferroband-system", "pods", "-l", "app.kubernetes.io/component=cluster"]);
+/// Names and restarts of the daemons.
+pub fn daemons() -> Vec<(String, Value)> {
+    let pods = kubectl_get(&["-n", "ferroband-system", "pods", "-l", "app.kubernetes.io/name=ferroband"]);
     let pods = pods["items"].as_array().cloned().unwrap_or_default();
     let row = |pod: &Value| {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -117,5 +117,35 @@ pub fn u_large_requests_do_not_exceed_the_memory_budget(hostile: &mut HostileFix
     assert!(largest < MAX_RSS_KIB, "{largest} KiB");
     eventually("the webhook answers", 10, webhook_answers);
     assert_eq!(daemons(), before, "no daemon was restarted");
+    hostile.assert_victim_unchanged();
+}
+
+/// The attacker keeps all connections for scrapes open.
+pub fn u_silent_scrapes_do_not_stop_the_node_daemon(hostile: &mut HostileFixture) {
+    let (before, node) = (daemons(), hostile.nodes[1].clone());
+    let flood = "bash -c 'for i in $(seq 50); do exec {fd}<>/dev/tcp/127.0.0.1/5711; done; sleep 5' >/dev/null 2>&1 &";
+    exec_on(&node, flood).stdout_or_panic();
+    eventually("metrics are served again", 60, || {
+        let page = exec_on(&node, "curl -sf -m 15 http://127.0.0.1:5711/metrics");
+        if page.out.contains("ferroband_") { Ok(()) } else { Err(page.err) }
+    });
+    assert_eq!(daemons(), before, "no daemon was restarted");
+    hostile.assert_victim_unchanged();
+}
+
+pub fn u_process_without_privileges_cannot_use_the_socket_or_read_the_state(hostile: &mut HostileFixture) {
+    let node = hostile.nodes[0].clone();
+    let as_nobody = |command: &str| {
+        exec_on(&node, &format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c '{command}' 2>&1"))
+    };
+    assert_eq!(as_nobody("id -u").stdout_or_panic().trim(), "65534");
+    for command in [
+        "ls /run/ferroband",
+        "ls /var/lib/ferroband/journal",
+        "curl -s -m 5 --unix-socket /run/ferroband/cni.sock http://x/",
+    ] {
+        let tried = as_nobody(command);
+        assert!(!tried.ok, "{command}: {}", tried.out);
+    }
     hostile.assert_victim_unchanged();
 }
