@@ -6,7 +6,7 @@
 use crate::{
     ApiKind, Retry,
     absent_kind::wait_for_crd,
-    lengthened, loop_metrics,
+    catch_panic, lengthened, loop_metrics,
     tasks::{TaskEnded, TaskSet},
     watch_cache::WatchCache,
 };
@@ -18,7 +18,7 @@ use kube::{
 };
 use std::{error::Error, sync::Arc, time::Duration};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Shortest and longest pause before a failed watch is restarted. Both are shorter than kube's (0.8 s and 30 s), because
 /// a node daemon without caches cannot start pods.
@@ -167,7 +167,7 @@ pub type SharedCache<V> = Arc<WatchCache<V>>;
 /// Never returns.
 ///
 /// With `Api<K>`, an object that cannot be decoded stops the updates of the cache until it is corrected. With
-/// `Api<DeserializeGuard<K>>` and [`decoded`] it is skipped.
+/// `Api<DeserializeGuard<K>>` and [`decoded`] it is skipped. An object for which `reduce` panics is not cached.
 pub async fn reflect<K: ApiKind, V: PartialEq>(
     what: &'static str,
     api: Api<K>,
@@ -180,7 +180,12 @@ pub async fn reflect<K: ApiKind, V: PartialEq>(
             let key = (object.namespace().unwrap_or_default(), object.name_any());
             // managedFields are often half of an object, and no reader needs them.
             object.meta_mut().managed_fields = None;
-            (key, reduce(object))
+            // An object of a tenant must not end the daemon. It counts as absent.
+            let reduced = catch_panic(|| reduce(object)).unwrap_or_else(|panic| {
+                error!(what, object = format!("{}/{}", key.0, key.1), error = %panic, "ignoring object");
+                None
+            });
+            (key, reduced)
         }));
     })
     .await;
@@ -300,6 +305,24 @@ mod tests {
         sleep(Duration::from_secs(320)).await;
         assert_eq!(asked(), 2);
         assert!(!cache.is_synced());
+        tasks.stop_all().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_causes_a_panic_does_not_hide_the_others() {
+        let api = FakeApi::default();
+        let item = |name: &str| json!({"metadata": {"name": name, "namespace": "n"}});
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": [item("bad"), item("good")]});
+        api.insert_object("/api/v1/configmaps", list);
+        let mut tasks = TaskSet::<TaskEnded>::default();
+        let client = api.client();
+        let cache = Reflectors { client: &client, tasks: &mut tasks }.all("panicking", |map: ConfigMap| {
+            assert_ne!(map.metadata.name.as_deref(), Some("bad"), "an object of a tenant");
+            Some(())
+        });
+        timeout(Duration::from_secs(15), cache.wait_synced()).await.unwrap();
+        let names: Vec<_> = cache.list().into_iter().map(|((_, name), _)| name).collect();
+        assert_eq!(names, ["good"]);
         tasks.stop_all().await;
     }
 }
