@@ -1214,13 +1214,17 @@ _ferroband() {
             return 0
             ;;
         ferroband__subcmd__manifests)
-            opts="-h -V --image --alias --simulate --simulate-uplink --metrics-address --chart --log --help --version"
+            opts="-h -V --image --node-image --alias --simulate --simulate-uplink --metrics-address --chart --log --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --image)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node-image)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

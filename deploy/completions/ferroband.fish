@@ -137,6 +137,7 @@ complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_see
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print the CRDs as YAML'
 complete -c ferroband -n "__fish_ferroband_using_subcommand crds; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l image -d 'Container image of both daemons' -r
+complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l node-image -d 'Container image of the node daemon, if it differs: ferroband-tools contains mstconfig and opensm' -r
 complete -c ferroband -n "__fish_ferroband_using_subcommand manifests" -l alias -d 'Also install the CNI plugin under these names on every node. An existing file is kept as NAME.before-ferroband' -r -f -a "coordinator\t''
 ib-sriov\t''
 ipoib\t''
