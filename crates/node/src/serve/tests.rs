@@ -1,3 +1,4 @@
+mod devices;
 mod tenants;
 
 use super::{CniHandler, CniSocket};
