@@ -10,14 +10,18 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Installs Ferroband with simulated hardware `profile` on each node, or with the hardware of emulated nodes.
-pub fn install(lab: &Lab, profile: &str) -> Result<()> {
+/// Installs Ferroband with simulated hardware `profile` on each node, or with the hardware of emulated nodes. With
+/// `tools`, the node daemon uses the image ferroband-tools.
+pub fn install(lab: &Lab, profile: &str, tools: bool) -> Result<()> {
     let emulated = lab.emulated_series().is_some();
     let product = image::build_product()?;
+    let tools = if tools { Some(image::build_tools_product(&product)?) } else { None };
     run_step("image on every node", |step| {
         for name in lab.nodes()? {
             let machine = lab.node_machine(&name);
-            node::import_image(&machine, &product.archive, step)?;
+            for archive in [Some(&product.archive), tools.as_ref()].into_iter().flatten() {
+                node::import_image(&machine, archive, step)?;
+            }
             copy_cli_to_machine(&machine, &product.ferroband)?;
         }
         Ok(())
@@ -50,6 +54,9 @@ pub fn install(lab: &Lab, profile: &str) -> Result<()> {
         let values = values.into_iter().map(|(key, value)| format!("{key}={value}"));
         for value in values.chain(images) {
             command.args(["--set-string", &value]);
+        }
+        if tools.is_some() {
+            command.args(["--set", "verify=true"]);
         }
         if emulated {
             // One replica is enough: no test here needs a failover.

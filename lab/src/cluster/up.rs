@@ -32,6 +32,9 @@ pub struct LabUpArgs {
     /// Install Ferroband with its chart
     #[arg(long)]
     pub install: bool,
+    /// Use the image ferroband-tools for the node daemon, with opensm, mstconfig and perftest
+    #[arg(long, requires = "install")]
+    pub tools: bool,
     /// Simulated hardware profile of each node
     #[arg(long, value_name = "HARDWARE", default_value = "default")]
     pub profile: String,
@@ -71,6 +74,7 @@ impl LabUpArgs {
             series: String::new(),
             rdma: LabRdmaMode::Exclusive,
             install: false,
+            tools: false,
             profile: String::new(),
             ufm: false,
             owner: None,
@@ -167,7 +171,7 @@ pub fn up(lab: &Lab, args: &LabUpArgs) -> Result<()> {
     }
     run_step("nodes Ready", |step| wait_nodes_ready(lab, &machines, step))?;
     if args.install {
-        super::install::install(lab, &args.profile)?;
+        super::install::install(lab, &args.profile, args.tools)?;
     }
     if args.ufm {
         super::subnet_manager::ensure(lab)?;
