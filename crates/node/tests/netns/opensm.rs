@@ -223,7 +223,7 @@ fn missing_program_is_reported_with_a_remedy_and_found_once_installed() {
     let mut desired = desired_members(&[(5, node.ports[0])], 1, 1);
     let (status, problem) = daemon.step(&mut desired, 1);
     assert_eq!(status, "stopped");
-    assert!(problem.contains("not found") && problem.contains("--opensm"), "{problem}");
+    assert!(problem.contains("not found") && problem.contains("node.subnetManager=true"), "{problem}");
     assert_eq!(desired.reported, (1, 1), "the file is written; opensm reads it when it starts");
     let found = ["/usr/sbin/opensm", "/usr/bin/opensm"].into_iter().find(|file| Path::new(file).exists());
     std::os::unix::fs::symlink(found.unwrap(), &file).unwrap();

@@ -3,7 +3,7 @@
 use super::{desired_adapter, observed_adapter};
 use crate::configure::{
     DesiredAdapter, ObservedAdapter,
-    diff::{FirmwarePlan, needs_firmware, plan_firmware},
+    diff::{FirmwarePlan, firmware_fault, needs_firmware, plan_firmware},
     observe::lockdown_fault,
 };
 use ferroband_kernel::firmware::parse_query;
@@ -140,4 +140,11 @@ fn externally_managed_adapters_need_no_firmware_query() {
     let external = desired_adapter(json!({"externallyManaged": true, "linkType": "eth", "numVfs": 99}));
     assert!(!needs_firmware(&[(&observed_adapter(0), Some(&external))]));
     assert_eq!(observed_adapter(0).link_layer, Some(LinkLayer::InfiniBand));
+}
+
+#[test]
+fn missing_mstconfig_is_reported_with_the_helm_value_to_set() {
+    let fault = firmware_fault(observed_adapter(0).pci, "", "mstconfig is not installed");
+    assert!(fault.cause.ends_with("mstconfig is not installed"), "{fault}");
+    assert!(fault.remedy.contains("node.firmware=true"), "{fault}");
 }
