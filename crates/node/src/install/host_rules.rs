@@ -27,9 +27,9 @@ const HOST_RULES: [HostRules; 2] = [
         // udev reads new rules by itself. The temporary name of an IPoIB child is veth and 11 hexadecimal digits;
         // 32 is its link type.
         content: "\
-# Written by Ferroband, removed with it. NetworkManager must not manage virtual functions, nor the interfaces that
-# Ferroband creates for pods.
-SUBSYSTEM==\"net\", ACTION!=\"remove\", TEST==\"device/physfn\", ENV{NM_UNMANAGED}=\"1\"
+# Written by Ferroband, removed with it. NetworkManager must not manage virtual functions of Mellanox adapters,
+# nor the interfaces that Ferroband creates for pods.
+SUBSYSTEM==\"net\", ACTION!=\"remove\", TEST==\"device/physfn\", ATTRS{vendor}==\"0x15b3\", ENV{NM_UNMANAGED}=\"1\"
 SUBSYSTEM==\"net\", ACTION!=\"remove\", KERNEL==\"veth???????????\", ATTR{type}==\"32\", ENV{NM_UNMANAGED}=\"1\"
 ",
     },

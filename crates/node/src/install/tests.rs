@@ -320,7 +320,11 @@ fn networkmanager_and_udev_are_told_to_leave_interfaces_of_pods_alone() {
     fs::create_dir_all(root.path("etc/NetworkManager")).unwrap();
     fs::write(root.path("etc/NetworkManager/NetworkManager.conf"), "").unwrap();
     install_host_rules(&root);
-    assert!(fs::read_to_string(&udev).unwrap().contains(r#"TEST=="device/physfn", ENV{NM_UNMANAGED}="1""#));
+    assert!(
+        fs::read_to_string(&udev)
+            .unwrap()
+            .contains(r#"TEST=="device/physfn", ATTRS{vendor}=="0x15b3", ENV{NM_UNMANAGED}="1""#)
+    );
     assert!(fs::read_to_string(&manager).unwrap().contains("[keyfile]\nunmanaged-devices+="));
     let written = fs::metadata(&udev).unwrap().modified().unwrap();
     install_host_rules(&root);
