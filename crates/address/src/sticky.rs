@@ -37,7 +37,7 @@ impl StickyRecord {
     }
 
     /// Replaces the pointers for the same interface, ordinal and family. Returns whether the record has changed.
-    pub(crate) fn set(&mut self, address: StickyAddress) -> bool {
+    pub fn set(&mut self, address: StickyAddress) -> bool {
         if self.addresses.contains(&address) {
             return false;
         }

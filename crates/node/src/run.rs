@@ -171,6 +171,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
         membership: membership.clone(),
         epoch,
         asserted: asserted_sender,
+        gate,
     };
     tasks.start_endless("allocation evidence", evidence.run());
 

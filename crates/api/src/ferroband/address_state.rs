@@ -77,6 +77,10 @@ pub struct AddressStateStatus {
     /// address before both imports are complete.
     #[serde(default)]
     pub imports: AddressImports,
+    /// Whether the cluster daemon writes entries for pods that Whereabouts or Spiderpool attached. A node that misses such
+    /// an entry lists its AddressBlocks again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub importing: bool,
     /// Ranges from which no node assigns new addresses. Assigned addresses stay, and can be released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]

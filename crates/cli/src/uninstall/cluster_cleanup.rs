@@ -11,7 +11,7 @@ use super::kept_objects::{keep_address_block, keep_guid_block, keep_node_partiti
 use anyhow::Context;
 use ferroband_api::ferroband::{
     AddressBlock, AddressIndex, AddressState, Fabric, GuidBlock, NodePartitions, SpiderPoolCopy,
-    SubnetManagerHost,
+    StickyAddresses, SubnetManagerHost,
 };
 use ferroband_api::sriov::SriovNetworkNodeState;
 use ferroband_cluster::FullProjection;
@@ -62,6 +62,10 @@ pub async fn clean_cluster(client: &Client, namespace: &str, timeout: Duration) 
     report.delete::<AddressIndex>(Api::all(client.clone()), |_| None).await;
     report.delete::<AddressState>(Api::all(client.clone()), |_| None).await;
     report.delete::<SpiderPoolCopy>(Api::all(client.clone()), |_| None).await;
+    let namespaces = report.list_namespaces(client).await;
+    for namespace in namespaces {
+        report.delete::<StickyAddresses>(Api::namespaced(client.clone(), &namespace), |_| None).await;
+    }
     report.delete::<NodePartitions>(Api::all(client.clone()), keep_node_partitions).await;
     report.delete::<GuidBlock>(Api::all(client.clone()), keep_guid_block).await;
     report.delete::<SubnetManagerHost>(Api::all(client.clone()), |_| None).await;
@@ -138,6 +142,19 @@ impl CleanupReport {
         }
         if cleaned > 0 {
             self.removed.push(format!("label and conditions of {cleaned} nodes"));
+        }
+    }
+
+    /// Returns the namespaces with StickyAddresses.
+    async fn list_namespaces(&mut self, client: &Client) -> BTreeSet<String> {
+        let api: Api<StickyAddresses> = Api::all(client.clone());
+        match api.list_metadata(&ListParams::default()).await {
+            Ok(list) => list.items.iter().filter_map(ResourceExt::namespace).collect(),
+            Err(kube::Error::Api(status)) if status.code == 404 => BTreeSet::new(),
+            Err(error) => {
+                self.stays.push(format!("StickyAddresses objects: {error}"));
+                BTreeSet::new()
+            }
         }
     }
 

@@ -36,6 +36,8 @@ pub struct ImportReport {
     pub whereabouts: SystemReport,
     pub spiderpool: SystemReport,
     pub blocked: Vec<BlockedAddressRange>,
+    /// Whether entries are, or were recently, imported for nodes.
+    pub importing: bool,
     /// Why records cannot be read.
     pub unreadable: Vec<String>,
     /// Records of addresses that another pod has.
@@ -70,7 +72,7 @@ impl AddressStateWriter {
             unless_outdated(created, "create", "AddressState cluster")?;
         }
         let patch = json!({"status": {
-            "imports": after.imports, "blockedRanges": after.blocked_ranges, "conditions": after.conditions,
+            "imports": after.imports, "importing": after.importing, "blockedRanges": after.blocked_ranges, "conditions": after.conditions,
         }});
         let params = PatchParams::default();
         let patched =
@@ -117,7 +119,14 @@ fn next_status(before: &AddressStateStatus, report: ImportReport) -> AddressStat
     for (kind, (status, reason, message)) in CONDITIONS.into_iter().zip([imported, readable, agreeing]) {
         conditions.push(condition(&before.conditions, kind, Some(status), reason, message));
     }
-    AddressStateStatus { imports, blocked_ranges: limit_ranges(report.blocked), conditions, ..before.clone() }
+    let importing = report.importing;
+    AddressStateStatus {
+        imports,
+        importing,
+        blocked_ranges: limit_ranges(report.blocked),
+        conditions,
+        ..before.clone()
+    }
 }
 
 /// Names some of the causes, in a stable order, so that a condition does not change with every pass.

@@ -2,8 +2,9 @@
 
 use super::{
     caches::{AddressCaches, CachedBlock},
-    reclaim::{ConfirmedState, ReclaimOutcome, reclaim_block},
+    reclaim::{ConfirmedState, ReclaimOutcome, ReclaimReason, reclaim_block},
     statefulset::StatefulSetOrdinals,
+    sticky_pointers::delete_pointers,
 };
 use crate::{
     ControllerContext, Error,
@@ -92,6 +93,11 @@ impl AddressGc {
 
     async fn write_block(&self, cached: &CachedBlock, outcome: ReclaimOutcome) -> Result<(), Error> {
         let Some(updated) = outcome.updated_block else { return Ok(()) };
+        // The pointers go first: after a failure the entries are still there, and the next pass tries again.
+        let freed = outcome.released.iter().filter(|(_, _, reason)| *reason == ReclaimReason::PodNotExpected);
+        for pod in freed.map(|(_, entry, _)| entry.pod.as_str()).collect::<BTreeSet<_>>() {
+            delete_pointers(&self.context.client, pod).await?;
+        }
         let api: Api<AddressBlock> = Api::all(self.context.client.clone());
         let (name, object) = (updated.object_name(), block_to_object(&updated, Some(&cached.version)));
         let written = with_timeout(api.replace(&name, &PostParams::default(), &object)).await;

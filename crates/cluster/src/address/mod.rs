@@ -33,6 +33,7 @@ mod record_import;
 mod spider_endpoints;
 mod spider_pools;
 mod statefulset;
+mod sticky_pointers;
 mod upstream_lease;
 mod whereabouts_cleanup;
 mod whereabouts_objects;

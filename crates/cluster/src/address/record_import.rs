@@ -19,6 +19,7 @@ use super::{
         spiderpool_records, whereabouts_records,
     },
     import_plan::{RecordKey, RecordState, record_key, record_state},
+    sticky_pointers::add_pointer,
     upstream_lease::SpiderpoolLease,
     whereabouts_cleanup::remove_records,
 };
@@ -40,6 +41,9 @@ use tracing::info;
 
 /// How often to recheck a record for which it is not known yet whether a pod has the address.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// How long nodes look for imported entries after the last one was written. Within this time every node lists its blocks
+/// anyway.
+const IMPORTING_PERIOD: Duration = Duration::from_secs(3600);
 /// How long the entry of a record must be gone before the record is outdated. If a restore of etcd lost the entry, that is
 /// known by then.
 const RELEASE_GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -84,6 +88,8 @@ struct ImportMemory {
     unreadable: HashMap<String, Vec<BlockedAddressRange>>,
     /// Until when the ranges of an IPPool are blocked, because Whereabouts still adds records to it.
     active_until: HashMap<String, Instant>,
+    /// Until when nodes look for imported entries.
+    importing_until: Option<Instant>,
     /// Whether the blocks have placeholders.
     has_placeholders: bool,
 }
@@ -139,6 +145,26 @@ impl RecordImport {
         let mut memory = self.memory.lock();
         let since = *memory.released_since.entry(key.clone()).or_insert_with(Instant::now);
         since.elapsed() >= RELEASE_GRACE_PERIOD
+    }
+
+    /// Notes that an entry of a node was written. The node does not know it yet.
+    fn note_import(&self) {
+        self.memory.lock().importing_until = Some(Instant::now() + IMPORTING_PERIOD);
+    }
+
+    /// Whether nodes must look for entries that were imported for them. A new leader does not know when the last one was
+    /// written, and continues what the AddressState says.
+    fn is_importing(&self, compared: &[ComparedRecord]) -> bool {
+        let state = self.caches.address_states.get("", ADDRESS_STATE_NAME);
+        let was =
+            state.as_ref().and_then(|state| state.status.as_ref()).is_some_and(|status| status.importing);
+        let mut memory = self.memory.lock();
+        let until = memory.importing_until;
+        if until.is_none() && was {
+            memory.importing_until = Some(Instant::now() + IMPORTING_PERIOD);
+            return true;
+        }
+        !compared.is_empty() || until.is_some_and(|until| until > Instant::now())
     }
 
     /// Reads the records of all foreign objects, and compares them with the blocks.
@@ -351,6 +377,21 @@ impl Controller for RecordImport {
             let container = one.key.2.clone();
             match (one.state, decision) {
                 (RecordState::Withheld, Some(ImportDecision::Import(entry))) => {
+                    if entry.sticky && one.record.primary {
+                        match add_pointer(&self.context.client, &one.record.slot, entry).await {
+                            Ok(true) => {}
+                            // Decided again in the next pass.
+                            Ok(false) => {
+                                undecided = true;
+                                continue;
+                            }
+                            Err(e) => {
+                                failed.push(e);
+                                continue;
+                            }
+                        }
+                    }
+                    self.note_import();
                     info!(address = %one.record.slot.address, pod = entry.pod, node = entry.node,
                         "foreign address imported");
                     let change = EntryChange::Replace { container, entry: entry.clone() };
@@ -370,6 +411,7 @@ impl Controller for RecordImport {
         }
         failed.extend(changes.write(&self.context, &self.caches).await);
         failed.extend(self.remove_outdated(&outdated).await);
+        report.importing = self.is_importing(&compared);
         self.state.write(report).await?;
         if let Some(first) = failed.into_iter().next() {
             return Err(first);

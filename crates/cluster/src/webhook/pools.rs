@@ -130,6 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_that_cannot_be_checked_is_admitted_with_a_warning() {
         let api = FakeApi::default();
+        api.reject(BLOCKS, http::StatusCode::FORBIDDEN);
         let changed = review_pool(&api, pool(&["172.91.0.110"]), pool(&["172.91.0.100-172.91.0.120"])).await;
         assert!(changed.denied.is_none() && changed.warnings[0].contains("not checked"), "{changed:?}");
     }

@@ -67,6 +67,12 @@ impl AssignmentGate {
         self.inputs.subscribe()
     }
 
+    /// Whether the leader writes entries for pods of this node that another system attached.
+    pub fn is_importing(&self) -> bool {
+        let inputs = self.inputs.borrow();
+        inputs.state.as_ref().and_then(|state| state.status.as_ref()).is_some_and(|status| status.importing)
+    }
+
     /// Why no address at all may be assigned now; `None` if the gate is open.
     pub fn closed(&self) -> Option<Fault> {
         self.inputs.borrow().closed()

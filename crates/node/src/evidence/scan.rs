@@ -15,7 +15,7 @@
 use super::sandboxes::{Sandboxes, addresses_in_use};
 use crate::{
     Error,
-    address::{AllocatorHandle, OwnBlocks, QUARANTINE_UID},
+    address::{AllocatorHandle, AssignmentGate, OwnBlocks, QUARANTINE_UID},
     caches::PodFacts,
     error::{blocking, error_chain},
 };
@@ -37,6 +37,8 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between two scans until the allocations of all running sandboxes are restored. No new address is
 /// assigned before that.
 const RESTORE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest interval between two lists of the node's blocks because of imported entries.
+const IMPORT_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 /// How long one release may take to be written to the API server.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,6 +59,7 @@ pub struct Evidence {
     /// Set to the epoch for which the allocations of all running sandboxes are restored; `None` before the first scan. No
     /// new address is assigned before that.
     pub asserted: watch::Sender<Option<String>>,
+    pub gate: AssignmentGate,
 }
 
 /// Results of the previous scan. An address is released only if two scans in a row find its sandbox gone.
@@ -71,6 +74,10 @@ struct PreviousScan {
     /// Allocations of this node that were known before etcd was restored. They include those of ADDs in progress, whose
     /// journals are not complete.
     remembered: Vec<(IpSpace, IpAddr, AddressAllocation)>,
+    /// UIDs of the node's pods.
+    pods: BTreeSet<String>,
+    /// Whether a pod is gone since the blocks were listed, and when they were last listed for that reason.
+    relist: (bool, Option<time::Instant>),
 }
 
 impl Evidence {
@@ -98,7 +105,26 @@ impl Evidence {
         }
     }
 
+    /// Lists the node's blocks again if a pod is gone while the leader imports entries of other systems. The pod may have
+    /// had one, which nobody else releases.
+    async fn find_imported(&self, previous: &mut PreviousScan) {
+        let pods: BTreeSet<String> = self.pods.values().iter().map(|pod| pod.uid.clone()).collect();
+        let (pending, last) = previous.relist;
+        let is_due = last.is_none_or(|last| last.elapsed() >= IMPORT_RELIST_INTERVAL);
+        let pending =
+            self.gate.is_importing() && (pending || previous.pods.iter().any(|uid| !pods.contains(uid)));
+        previous.pods = pods;
+        previous.relist = match pending && is_due {
+            true => {
+                self.blocks.relist().await;
+                (false, Some(time::Instant::now()))
+            }
+            false => (pending, last),
+        };
+    }
+
     async fn scan(&self, previous: &mut PreviousScan, epoch: &str) {
+        self.find_imported(previous).await;
         match self.read_sandboxes().await {
             Ok(sandboxes) => {
                 match self.restore_running(&sandboxes, previous.missing_allocations.as_ref()).await {

@@ -68,6 +68,7 @@ struct EvidenceFixture {
     server: FakeBlockStore,
     blocks: Arc<OwnBlocks>,
     epoch: watch::Sender<String>,
+    gate: AssignmentGate,
     allocator: AllocatorHandle,
     pods: Arc<WatchCache<PodFacts>>,
     asserted: watch::Receiver<Option<String>>,
@@ -104,8 +105,8 @@ impl EvidenceFixture {
         let server = FakeBlockStore::default();
         server.add(allocations);
         let blocks = Arc::new(OwnBlocks::new("n1"));
-        let (allocator, batch_writer) =
-            create_allocator(blocks.clone(), AssignmentGate::open(), server.clone());
+        let gate = AssignmentGate::open();
+        let (allocator, batch_writer) = create_allocator(blocks.clone(), gate.clone(), server.clone());
         tokio::spawn(batch_writer.run());
         let pods = Arc::new(WatchCache::default());
         let (asserted_sender, asserted) = watch::channel(None);
@@ -120,6 +121,7 @@ impl EvidenceFixture {
             membership: Arc::new(UnmanagedPartitions),
             asserted: asserted_sender,
             epoch: epoch.subscribe(),
+            gate: gate.clone(),
         };
         let stop = CancellationToken::new();
         Self {
@@ -128,6 +130,7 @@ impl EvidenceFixture {
             server,
             blocks,
             epoch,
+            gate,
             allocator,
             pods,
             asserted,
@@ -253,6 +256,35 @@ async fn empty_netns_directory_counts_as_unmounted_unless_the_pod_is_gone() {
     node.add_pod("kept");
     node.run_for(60).await;
     assert_eq!(node.server.assigned(), offsets([1]));
+}
+
+// Case: ipam A28
+#[tokio::test(start_paused = true)]
+async fn address_that_the_leader_imported_is_released_with_its_pod() {
+    let mut node = EvidenceFixture::new(&[]);
+    node.add_namespace("of another pod");
+    node.add_pod("legacy");
+    node.run_for(60).await;
+    let entry = AddressAllocation {
+        pod: "default/legacy".into(),
+        uid: "legacy".into(),
+        interface: "net1".into(),
+        container: "before-legacy".into(),
+        node: "n1".into(),
+        ..AddressAllocation::default()
+    };
+    node.server.add([(1, entry)].into());
+    node.gate.update(|inputs| {
+        let mut state = inputs.state.as_deref().cloned().unwrap_or_default();
+        state.status.get_or_insert_default().importing = true;
+        inputs.state = Some(Arc::new(state));
+    });
+    node.run_for(60).await;
+    assert_eq!(node.server.assigned(), offsets([1]));
+    let key = ("default".to_owned(), "legacy".to_owned());
+    node.pods.apply(Event::Delete((key, None)));
+    node.run_for(40).await;
+    assert_eq!(node.server.assigned(), offsets([]));
 }
 
 // Case: ipam W32
