@@ -52,12 +52,10 @@ pub async fn watch_address_state(
             warn!(error, "cannot watch the AddressState, retrying; no new addresses are assigned");
         }
         loop_metrics::count_restarts(WHAT, 1);
-        match e {
-            kube::Error::Api(status) if status.code == 404 => {
-                wait_for_crd(client.clone(), "addressstates.ferroband.io", true).await;
-            }
-            _ => retry.pause().await,
+        if matches!(&e, kube::Error::Api(status) if status.code == 404) {
+            wait_for_crd(client.clone(), "addressstates.ferroband.io", true).await;
         }
+        retry.pause().await;
     }
 }
 

@@ -90,20 +90,4 @@ fn may_use_http2(error: &kube::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_unreachable_server_may_use_http2_but_a_failed_handshake_means_http1() {
-        let service = |source: io::Error| kube::Error::Service(Box::new(source));
-        assert!(may_use_http2(&service(io::ErrorKind::ConnectionRefused.into())));
-        assert!(may_use_http2(&service(io::ErrorKind::TimedOut.into())));
-        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
-            "reason": "Forbidden", "message": "x"});
-        assert!(may_use_http2(&kube::Error::Api(serde_json::from_value(status).unwrap())));
-        let alert = io::Error::new(io::ErrorKind::InvalidData, "received fatal alert: NoApplicationProtocol");
-        assert!(!may_use_http2(&service(alert)));
-        assert!(!may_use_http2(&kube::Error::Service("frame with invalid size".into())));
-    }
-}
+mod tests;
