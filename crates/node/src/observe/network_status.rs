@@ -10,6 +10,7 @@ use ferroband_api::annotation::{
     render_status,
 };
 use ferroband_attach::{message::AttachmentOutcome, plan::Plan};
+use ferroband_daemon::lengthened;
 use ferroband_model::{Fault, PodRef};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -62,7 +63,7 @@ impl NetworkStatusWriter {
                 // Other clients wrote the pod while the API server merged our patch. The patch stays valid,
                 // so it is sent again.
                 ApiFailure::Conflict if is_contended(&error) && Instant::now() < until => {
-                    sleep(RETRY_DELAY).await;
+                    sleep(lengthened(RETRY_DELAY)).await;
                 }
                 // The pod is gone or was recreated under the same name. The status is not needed, and a DEL will
                 // follow.
@@ -72,7 +73,7 @@ impl NetworkStatusWriter {
                 }
                 ApiFailure::Unavailable if Instant::now() < until => {
                     warn!(%pod, error = %error_chain(&error), "cannot write network-status, retrying");
-                    sleep(RETRY_DELAY).await;
+                    sleep(lengthened(RETRY_DELAY)).await;
                 }
                 ApiFailure::Unavailable | ApiFailure::Rejected => {
                     let object = format!("network-status of pod {pod}");

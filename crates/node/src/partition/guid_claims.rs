@@ -16,7 +16,12 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
+/// How long a claim that was listed is known to exist.
+const MAX_LIST_AGE: Duration = Duration::from_secs(60);
 /// How many times a claim is tried if other nodes write the same GuidBlock at the same time.
 const MAX_ATTEMPTS: usize = 8;
 
@@ -25,11 +30,28 @@ const MAX_ATTEMPTS: usize = 8;
 pub struct GuidClaimClient {
     client: Client,
     node: String,
+    /// The GuidBlocks as they were listed for the first permanent GUID, and changed since then. A node may need a
+    /// hundred GUIDs, and a fabric may have a hundred thousand.
+    known_blocks: Arc<Mutex<Option<KnownGuidBlocks>>>,
+}
+
+struct KnownGuidBlocks {
+    by_first_guid: BTreeMap<u64, GuidBlock>,
+    listed_at: Instant,
+}
+
+impl KnownGuidBlocks {
+    fn set(&mut self, first: u64, object: Option<GuidBlock>) {
+        match object {
+            Some(object) => drop(self.by_first_guid.insert(first, object)),
+            None => drop(self.by_first_guid.remove(&first)),
+        }
+    }
 }
 
 impl GuidClaimClient {
     pub fn new(client: Client, node: String) -> Self {
-        Self { client, node }
+        Self { client, node, known_blocks: Arc::default() }
     }
 
     /// Claims the GUID that a pod requests for a virtual function. The GUID must be in the configured range
@@ -68,7 +90,7 @@ impl GuidClaimClient {
                     return Err(refuse(format!("GUID {guid} is claimed by {owner}")));
                 }
             };
-            if self.write_block(found, &update).await? {
+            if self.write_block(found, &update).await?.is_some() {
                 return Ok(());
             }
         }
@@ -83,13 +105,35 @@ impl GuidClaimClient {
             let thing = format!("GUIDs from {} to {}", slice.range.first, slice.range.last);
             Fault::new(FaultCode::InvalidConfig, thing, cause, remedy)
         };
+        let mut known = self.known_blocks.lock().await;
         for _ in 0..MAX_ATTEMPTS {
-            let mut objects = self.list_blocks().await.map_err(|error| self.api_fault(&error))?;
-            let blocks =
-                objects.iter().map(|(first, object)| (*first, block_from_spec(&object.spec))).collect();
-            let update = match choose_guid(slice, &blocks, &requester) {
-                Some(Ok(guid)) => return Ok(guid),
-                Some(Err(update)) => update,
+            if known.is_none() {
+                let by_first_guid = self.list_blocks().await.map_err(|error| self.api_fault(&error))?;
+                *known = Some(KnownGuidBlocks { by_first_guid, listed_at: Instant::now() });
+            }
+            let Some(known) = known.as_mut() else { break };
+            let blocks = known.by_first_guid.iter();
+            let blocks = blocks.map(|(first, object)| (*first, block_from_spec(&object.spec))).collect();
+            let first = match choose_guid(slice, &blocks, &requester) {
+                Some(Ok(guid)) if known.listed_at.elapsed() < MAX_LIST_AGE => return Ok(guid),
+                // The leader removes the claims of a node that was deleted for a while.
+                Some(Ok(guid)) => {
+                    let object = self.get_block(guid).await.map_err(|error| self.api_fault(&error))?;
+                    let is_same = known.by_first_guid.get(&block_start(guid)) == object.as_ref();
+                    known.set(block_start(guid), object);
+                    if is_same {
+                        return Ok(guid);
+                    }
+                    continue;
+                }
+                Some(Err(update)) => {
+                    let existing = known.by_first_guid.get(&update.first).cloned();
+                    if let Some(written) = self.write_block(existing, &update).await? {
+                        known.set(update.first, Some(written));
+                        return Ok(update.guid);
+                    }
+                    update.first
+                }
                 None => {
                     return Err(fault(
                         "all GUIDs of the range are claimed",
@@ -97,9 +141,8 @@ impl GuidClaimClient {
                     ));
                 }
             };
-            if self.write_block(objects.remove(&update.first), &update).await? {
-                return Ok(update.guid);
-            }
+            let changed = self.get_block(Guid::new(first)).await.map_err(|error| self.api_fault(&error))?;
+            known.set(first, changed);
         }
         Err(fault(
             "cannot claim a GUID: other nodes keep changing the same GuidBlock",
@@ -122,7 +165,7 @@ impl GuidClaimClient {
                 found.iter().map(|object| (block_start(guid), block_from_spec(&object.spec))).collect();
             match claim_guid(slice, &blocks, guid, &owner) {
                 Some(Ok(_)) => return Ok(true),
-                Some(Err(update)) if self.write_block(found, &update).await? => return Ok(true),
+                Some(Err(update)) if self.write_block(found, &update).await?.is_some() => return Ok(true),
                 Some(Err(_)) => {}
                 None => return Ok(false),
             }
@@ -158,13 +201,13 @@ impl GuidClaimClient {
         with_timeout(self.api().get_opt(&block_name(block_start(guid)))).await
     }
 
-    /// Creates or replaces a GuidBlock object with the content of `update`. Returns `false` if another client
-    /// wrote the object since it was read.
+    /// Creates or replaces a GuidBlock object with the content of `update`. Returns the object, or `None` if another
+    /// client wrote it since it was read.
     async fn write_block(
         &self,
         existing: Option<GuidBlock>,
         update: &GuidBlockUpdate,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Option<GuidBlock>, Fault> {
         let (api, name, spec) = (self.api(), block_name(update.first), spec_from_block(&update.block));
         let written = match existing {
             Some(mut object) => {
@@ -174,8 +217,8 @@ impl GuidClaimClient {
             None => with_timeout(api.create(&PostParams::default(), &GuidBlock::new(&name, spec))).await,
         };
         match written {
-            Ok(_) => Ok(true),
-            Err(error) if classify(&error) == ApiFailure::Conflict => Ok(false),
+            Ok(object) => Ok(Some(object)),
+            Err(error) if classify(&error) == ApiFailure::Conflict => Ok(None),
             Err(error) => Err(self.api_fault(&error)),
         }
     }
@@ -263,4 +306,41 @@ fn spec_from_block(block: &GuidBlockClaims) -> GuidBlockSpec {
     };
     let claims: BTreeMap<String, GuidClaim> = block.claims.iter().map(claim).collect();
     GuidBlockSpec { fabric: FabricName::Default, node: block.node.clone(), claims }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_api::FakeApi;
+    use serde_json::json;
+
+    const PATH: &str = "/apis/ferroband.io/v1alpha1/guidblocks";
+
+    #[tokio::test]
+    async fn guid_blocks_are_listed_once_for_all_functions_of_a_node() {
+        let api = FakeApi::default();
+        api.insert_object(PATH, json!({"metadata": {"resourceVersion": "1"}, "items": []}));
+        let claims = GuidClaimClient::new(api.client(), "n1".into());
+        let slice = ClusterSlice::new(GuidRange::DEFAULT, "uid");
+        let mut guids = std::collections::BTreeSet::new();
+        for number in 0..128 {
+            guids.insert(claims.clone().claim_own_guid(&slice, &format!("mlx5_0 {number}")).await.unwrap());
+        }
+        assert_eq!(guids.len(), 128);
+        let lists = api.list_calls().into_iter().filter(|call| *call == format!("GET {PATH}")).count();
+        assert_eq!((lists, api.list_calls().len()), (1, 129), "one list, and one write for each GUID");
+        let again = claims.claim_own_guid(&slice, "mlx5_0 0").await.unwrap();
+        assert!(guids.contains(&again) && api.list_calls().len() == 129);
+
+        // Another node wrote the block meanwhile.
+        let name = block_name(block_start(again));
+        let mut block = api.get_object(&format!("{PATH}/{name}")).unwrap();
+        block["metadata"]["resourceVersion"] = json!("1000");
+        block["spec"]["claims"]["255"] = json!({"node": "n2", "device": "x"});
+        api.insert_object(&format!("{PATH}/{name}"), block);
+        let more = claims.claim_own_guid(&slice, "mlx5_0 128").await.unwrap();
+        assert!(!guids.contains(&more));
+        let stored = api.get_object(&format!("{PATH}/{name}")).unwrap();
+        assert_eq!(stored["spec"]["claims"]["255"]["node"], "n2", "it keeps its claim");
+    }
 }

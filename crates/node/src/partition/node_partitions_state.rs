@@ -95,8 +95,9 @@ impl NodePartitionsState {
 
     /// Sets what the node reports about restores of etcd. Returns whether it changed.
     pub fn report_addresses(&mut self, report: NodeAddressReport) -> bool {
-        let changed = self.addresses.as_ref() != Some(&report);
-        self.addresses = Some(report);
+        let report = Some(report).filter(|report| *report != NodeAddressReport::default());
+        let changed = self.addresses != report;
+        self.addresses = report;
         changed
     }
 

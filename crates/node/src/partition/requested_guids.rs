@@ -4,6 +4,7 @@ use super::guid_leases::{GuidLease, GuidLeases};
 use super::node_partitions_state::NodePartitionsState;
 use super::{GuidClaimClient, ports};
 use crate::error::error_chain;
+use ferroband_daemon::Retry;
 use ferroband_kernel::Hardware;
 use ferroband_model::Fault;
 use parking_lot::Mutex;
@@ -66,6 +67,7 @@ impl RequestedGuids {
     /// Loads the node's existing GUID leases, then repeatedly releases GUIDs that are no longer used. Never
     /// returns.
     pub async fn run_release_loop(self: Arc<Self>) {
+        let mut retry = Retry::new(RELEASE_INTERVAL, RELEASE_INTERVAL);
         loop {
             match self.claims.list_node_leases().await {
                 Ok(existing) => {
@@ -75,10 +77,12 @@ impl RequestedGuids {
                     break;
                 }
                 Err(error) => {
-                    warn!(error = %error_chain(&error), "cannot list claimed GUIDs, retrying");
+                    if let Some(error) = retry.news(&error) {
+                        warn!(error, "cannot list claimed GUIDs, retrying");
+                    }
                 }
             }
-            sleep(RELEASE_INTERVAL).await;
+            retry.pause().await;
         }
         loop {
             sleep(RELEASE_INTERVAL).await;

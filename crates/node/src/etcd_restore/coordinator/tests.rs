@@ -63,7 +63,7 @@ impl Fixture {
     }
 
     fn report(&self) -> NodeAddressReport {
-        self.coordinator.partitions.state().spec().addresses.unwrap()
+        self.coordinator.partitions.state().spec().addresses.unwrap_or_default()
     }
 
     fn is_open(&self) -> bool {
