@@ -2,7 +2,7 @@
 
 use super::calls::{BlockCall, CallOutcome};
 use super::planning::{RoundPlan, pod_name, pool_of};
-use super::queue::AllocationReply;
+use super::queue::{AllocationReply, PendingAssignment};
 use super::{NodeAllocator, PodName};
 use crate::batch::BlockWrite;
 use ferroband_model::Fault;
@@ -111,23 +111,22 @@ impl<T> NodeAllocator<T> {
                 self.sticky.insert(pod, record);
             }
             (BlockCall::ReadSticky(pod) | BlockCall::WriteSticky(pod, _), CallOutcome::Rejected(fault)) => {
-                self.refuse_pod(&pod, &fault);
+                self.pending_of(&pod).for_each(|pending| pending.refused = Some(fault.clone()));
             }
             (BlockCall::WriteSticky(pod, _), CallOutcome::Conflict) => {
                 self.sticky.remove(&pod);
+                self.pending_of(&pod).for_each(|pending| pending.attempts += 1);
             }
             _ => return WriteOutcome::Unknown,
         }
         WriteOutcome::Written
     }
 
-    /// Refuses the queued requests of a pod.
-    fn refuse_pod(&mut self, pod: &PodName, fault: &Fault) {
-        for pending in &mut self.queue.assignments {
-            if pending.sandbox.requests.iter().any(|request| request.sticky && pod_name(request) == *pod) {
-                pending.refused = Some(fault.clone());
-            }
-        }
+    /// Returns the queued requests of a StatefulSet pod.
+    fn pending_of(&mut self, pod: &PodName) -> impl Iterator<Item = &mut PendingAssignment<T>> {
+        self.queue.assignments.iter_mut().filter(move |pending| {
+            pending.sandbox.requests.iter().any(|request| request.sticky && pod_name(request) == *pod)
+        })
     }
 
     /// Answers the requests that the round served or refused. The others stay in the queue.

@@ -102,7 +102,7 @@ fn any_step() -> impl Strategy<Value = InterleavingStep> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn address_is_assigned_exactly_when_it_is_in_one_entry(
@@ -150,7 +150,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     /// Nobody is refused while an address is free, and nobody gets one that is not, whatever happened before.
     #[test]

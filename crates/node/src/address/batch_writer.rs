@@ -28,6 +28,9 @@ use tracing::debug;
 /// pause.
 const OUTAGE_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// Initial and maximum pause between attempts of a request with many conflicts.
+const CONFLICT_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
 /// Number of conflicts of a request before the writer pauses between attempts.
 const MAX_EAGER_RETRIES: u32 = 8;
 
@@ -85,6 +88,7 @@ impl<S: BlockStore> BatchWriter<S> {
     /// Runs until every allocator handle is dropped.
     pub async fn run(mut self) {
         let mut retry = Retry::new(OUTAGE_BACKOFF.0, OUTAGE_BACKOFF.1);
+        let mut conflicts = Retry::new(CONFLICT_BACKOFF.0, CONFLICT_BACKOFF.1);
         let mut gate_changes = self.gate.changes();
         let mut not_before = Instant::now();
         loop {
@@ -105,8 +109,9 @@ impl<S: BlockStore> BatchWriter<S> {
                 RoundResult::Done => {
                     retry.succeeded();
                     // Repeated conflicts mean that other nodes write the same blocks at the same rate.
-                    if self.blocks.with(|allocator| allocator.attempts()) > MAX_EAGER_RETRIES {
-                        sleep(OUTAGE_BACKOFF.0).await;
+                    match self.blocks.with(|allocator| allocator.attempts()) > MAX_EAGER_RETRIES {
+                        true => conflicts.pause().await,
+                        false => drop(conflicts.succeeded()),
                     }
                 }
                 // Requests that arrive during the pause join the next batch.

@@ -256,3 +256,6 @@ async fn call_api<T>(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
