@@ -3,18 +3,19 @@
 use super::request_counter::RequestCounter;
 use anyhow::{Context, Result, anyhow};
 use ferroband_address::{AddressPool, AddressRelease, AddressRequest};
-use ferroband_daemon::{RevisionHistory, RevisionWatch, api_client};
+use ferroband_daemon::{AddressStateView, RevisionWatch, api_client, watch_address_state};
 use ferroband_kernel::{Hardware, Root};
 use ferroband_model::PodRef;
 use ferroband_node::address::{AllocatorHandle, ApiBlockStore, AssignmentGate, OwnBlocks, create_allocator};
 use ferroband_node::caches::{CoordinatorDefaults, NetworkDefinitionCache, NodePodCache, SpiderpoolCache};
+use ferroband_node::etcd_restore::{RestoreCoordinator, keep_revision_file, load_revision_history};
 use ferroband_node::partition::{GuidClaimClient, NodePartitionsSync, RequestedGuids};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -33,12 +34,13 @@ pub struct Member {
     networks: NetworkDefinitionCache,
     partitions: Arc<NodePartitionsSync>,
     blocks: Arc<OwnBlocks>,
+    gate: AssignmentGate,
     _tasks: JoinSet<()>,
 }
 
 impl Member {
-    /// Starts what `ferroband node` starts for addresses, partitions and caches. `members` is the number of nodes.
-    pub async fn start(node: String, members: usize, folder: &Path) -> Result<Self> {
+    /// Starts what `ferroband node` starts for addresses, partitions and caches.
+    pub async fn start(node: String, folder: &Path) -> Result<Self> {
         let counter = RequestCounter::default();
         let client =
             counter.count_requests_of(api_client().await.context("cannot connect to the API server")?);
@@ -61,22 +63,52 @@ impl Member {
         tasks.spawn(coordinator.clone().watch_service_cidrs(client.clone()));
         tasks.spawn(coordinator.read_pod_cidrs(client.clone(), node.clone()));
 
-        let revisions = Arc::new(RevisionWatch::new(RevisionHistory::default()));
-        let blocks = Arc::new(OwnBlocks::new(&node));
-        let store = ApiBlockStore::new(client.clone(), revisions);
-        let (allocator, writer) = create_allocator(blocks.clone(), AssignmentGate::open(), store);
-        writer.node_count().store(members, Ordering::Relaxed);
+        let revisions = Arc::new(RevisionWatch::new(load_revision_history(&root)));
+        let (gate, blocks) = (AssignmentGate::default(), Arc::new(OwnBlocks::new(&node)));
+        let store = ApiBlockStore::new(client.clone(), revisions.clone());
+        let (allocator, writer) = create_allocator(blocks.clone(), gate.clone(), store);
+        let node_count = writer.node_count();
         tasks.spawn(writer.run());
 
         let claims = GuidClaimClient::new(client.clone(), node.clone());
         tasks.spawn(Arc::new(RequestedGuids::new(claims, hardware.clone())).run_release_loop());
-        let partitions = Arc::new(NodePartitionsSync::new(client, node.clone()));
+        let partitions = Arc::new(NodePartitionsSync::new(client.clone(), node.clone()));
+        let (epoch_sender, mut epoch) = watch::channel(String::new());
+        let (asserted_sender, asserted) = watch::channel(Some(String::new()));
+        let (state_sender, state) = watch::channel(AddressStateView::default());
+        let coordinator = RestoreCoordinator::new(
+            (revisions.clone(), state),
+            gate.clone(),
+            partitions.clone(),
+            (epoch_sender, asserted),
+            node_count,
+        );
+        tasks.spawn(coordinator.run());
+        tasks.spawn(watch_address_state(client, revisions.clone(), state_sender));
+        tasks.spawn(keep_revision_file(root.clone(), revisions));
+        // Instead of the evidence scan: a member has no running pods whose entries must be written again.
+        tasks.spawn(async move {
+            while epoch.changed().await.is_ok() {
+                asserted_sender.send_replace(Some(epoch.borrow().clone()));
+            }
+        });
         tasks.spawn(partitions.clone().run_watches());
         tasks.spawn(partitions.clone().run_writer(hardware, root));
-        Ok(Self { node, counter, allocator, spiderpool, pods, networks, partitions, blocks, _tasks: tasks })
+        Ok(Self {
+            node,
+            counter,
+            allocator,
+            spiderpool,
+            pods,
+            networks,
+            partitions,
+            blocks,
+            gate,
+            _tasks: tasks,
+        })
     }
 
-    /// Waits until every cache has listed its objects.
+    /// Waits until every cache has listed its objects, and addresses may be assigned.
     pub async fn wait_synced(&self) -> Result<()> {
         let synced = async {
             self.blocks.wait_synced().await;
@@ -84,11 +116,17 @@ impl Member {
             self.networks.cache().wait_synced().await;
             self.partitions.own_object.wait_synced().await;
             self.partitions.partitions.wait_synced().await;
+            let mut gate = self.gate.changes();
+            while self.gate.closed().is_some() && gate.changed().await.is_ok() {}
             while self.spiderpool.selection_input("default", Vec::new()).await.is_err() {}
         };
-        timeout(SYNC_TIMEOUT, synced)
-            .await
-            .with_context(|| format!("the caches of {} are not synced", self.node))
+        timeout(SYNC_TIMEOUT, synced).await.with_context(|| {
+            format!(
+                "the caches of {} are not synced, or it may not assign: {:?}",
+                self.node,
+                self.gate.closed()
+            )
+        })
     }
 
     /// Assigns one address to a pod.

@@ -84,7 +84,7 @@ impl MemberSet {
 
     async fn start(&mut self, count: usize, folder: &Path) -> Result<PhaseReport> {
         self.members.clear();
-        let start = (0..count).map(|member| Member::start(format!("scale-{member}"), count, folder));
+        let start = (0..count).map(|member| Member::start(format!("scale-{member}"), folder));
         self.members = futures::future::try_join_all(start).await?;
         futures::future::try_join_all(self.members.iter().map(Member::wait_synced)).await?;
         Ok(count_requests(&self.members).await)
