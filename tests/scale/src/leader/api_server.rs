@@ -1,5 +1,6 @@
 //! An API server over HTTP for the load test: lists, watches and writes of any kind, without schemas and admission.
 
+use super::json_patch::apply_operations;
 use super::object_query::{ObjectPath, ObjectSelector, QueryParameters};
 use super::object_store::ObjectStore;
 use super::stored_object::{PatchMode, StoredObject};
@@ -81,6 +82,10 @@ impl LoadApiServer {
         match head.method {
             Method::GET if path.name.is_none() => self.read_collection(&path, &query, metadata_only),
             Method::GET => self.read_object(&path, metadata_only),
+            Method::PATCH if header(CONTENT_TYPE).contains("json-patch") => {
+                let answered = self.patch_json(&path, &body, metadata_only);
+                answered.unwrap_or_else(|e| failure(StatusCode::BAD_REQUEST, "BadRequest", &format!("{e:#}")))
+            }
             method => {
                 let mode = match header(CONTENT_TYPE).contains("apply-patch") {
                     true if query.is_true("force") => PatchMode::Apply,
@@ -182,6 +187,21 @@ impl LoadApiServer {
         };
         self.writes.fetch_add(u64::from(!is_quiet), Ordering::Relaxed);
         Ok(success(store.put(&path.collection, &key, stored).render(metadata_only)))
+    }
+}
+
+impl LoadApiServer {
+    fn patch_json(&self, path: &ObjectPath, body: &[u8], metadata_only: bool) -> Result<Response<ResponseBody>> {
+        let key = path.key(path.name.as_deref().unwrap_or_default());
+        let mut store = self.store.lock();
+        let Some(present) = store.get(&path.collection, &key) else {
+            return Ok(failure(StatusCode::NOT_FOUND, "NotFound", &key));
+        };
+        let Some(patched) = apply_operations(present, body)? else {
+            return Ok(failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &key));
+        };
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        Ok(success(store.put(&path.collection, &key, patched).render(metadata_only)))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod api_server;
 mod cluster_objects;
+mod json_patch;
 mod leader_process;
 mod object_query;
 mod object_store;

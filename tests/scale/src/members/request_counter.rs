@@ -30,7 +30,7 @@ const GROWING_RESOURCES: [&str; 13] = [
 pub struct RequestCounts {
     /// `<verb> <resource>` and the number of requests.
     pub requests: BTreeMap<String, u64>,
-    /// Responses with status 409.
+    /// Responses with status 409, and failed tests of JSON patches.
     pub conflicts: u64,
     /// Lists and watches of all objects of a kind that grows with the cluster.
     pub unbounded: BTreeMap<String, u64>,
@@ -63,10 +63,15 @@ impl RequestCounter {
             let (inner, counter) = (inner.clone(), counter.clone());
             async move {
                 counter.count(&request);
+                let is_patch = request.method() == Method::PATCH;
                 let response = inner.send(request).await?;
-                if response.status() == StatusCode::CONFLICT {
-                    counter.0.lock().conflicts += 1;
-                }
+                let is_conflict = match response.status() {
+                    StatusCode::CONFLICT => true,
+                    // The `test` of a JSON patch failed.
+                    StatusCode::UNPROCESSABLE_ENTITY => is_patch,
+                    _ => false,
+                };
+                counter.0.lock().conflicts += u64::from(is_conflict);
                 Ok::<_, kube::Error>(response)
             }
         });

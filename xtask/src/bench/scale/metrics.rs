@@ -97,9 +97,12 @@ impl ApiServerMetrics {
         sums
     }
 
-    /// Returns how many requests for our kinds failed with status 409.
+    /// Returns how many requests for our kinds failed with status 409, and how many JSON patches with a failed test.
     pub fn conflicts(&self) -> f64 {
-        let is_conflict = |labels: &SampleLabels| labels.get("code").is_some_and(|code| code == "409");
+        let has = |labels: &SampleLabels, name: &str, value: &str| labels.get(name).is_some_and(|found| found == value);
+        let is_conflict = |labels: &SampleLabels| {
+            has(labels, "code", "409") || has(labels, "code", "422") && has(labels, "verb", "PATCH")
+        };
         let samples = self.0.iter().filter(|((name, labels), _)| name == REQUESTS && is_conflict(labels));
         samples.filter(|((_, labels), _)| our_kind(labels).is_some()).map(|(_, value)| value).sum()
     }

@@ -14,6 +14,8 @@ apiserver_watch_events_total{group="",kind="Pod",version="v1"} 70
 apiserver_watch_events_sizes_sum{group="ferroband.io",kind="AddressBlock",version="v1alpha1"} 8e+03
 apiserver_request_total{code="200",component="apiserver",group="ferroband.io",resource="addressblocks",verb="PUT"} 16
 apiserver_request_total{code="409",component="apiserver",group="ferroband.io",resource="addressblocks",verb="APPLY"} 3
+apiserver_request_total{code="422",component="apiserver",group="ferroband.io",resource="addressblocks",verb="PATCH"} 1
+apiserver_request_total{code="422",component="apiserver",group="ferroband.io",resource="addressblocks",verb="PUT"} 1
 apiserver_request_total{code="200",component="apiserver",group="",resource="pods",verb="GET"} 4
 apiserver_request_total{code="200",component="apiserver",group="",resource="",verb="GET"} 9
 "#;
@@ -29,7 +31,7 @@ fn only_our_kinds_since_the_first_reading_count() {
         (requests["put addressblocks"], requests["apply addressblocks"], requests.len()),
         (6.0, 3.0, 2)
     );
-    assert_eq!((counted.conflicts(), counted.all_requests()), (3.0, 13.0));
+    assert_eq!((counted.conflicts(), counted.all_requests()), (4.0, 15.0));
 }
 
 #[test]
