@@ -191,7 +191,12 @@ impl LoadApiServer {
 }
 
 impl LoadApiServer {
-    fn patch_json(&self, path: &ObjectPath, body: &[u8], metadata_only: bool) -> Result<Response<ResponseBody>> {
+    fn patch_json(
+        &self,
+        path: &ObjectPath,
+        body: &[u8],
+        metadata_only: bool,
+    ) -> Result<Response<ResponseBody>> {
         let key = path.key(path.name.as_deref().unwrap_or_default());
         let mut store = self.store.lock();
         let Some(present) = store.get(&path.collection, &key) else {

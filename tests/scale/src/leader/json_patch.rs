@@ -9,7 +9,8 @@ pub fn apply_operations(object: &StoredObject, operations: &[u8]) -> Result<Opti
     let operations: Vec<Value> = serde_json::from_slice(operations).context("the patch is no list")?;
     let mut document: Value = serde_json::from_str(&object.render(false))?;
     for operation in &operations {
-        let text = |name: &str| operation[name].as_str().with_context(|| format!("an operation has no `{name}`"));
+        let text =
+            |name: &str| operation[name].as_str().with_context(|| format!("an operation has no `{name}`"));
         let (kind, path) = (text("op")?, text("path")?);
         let (parent, name) = path.rsplit_once('/').with_context(|| format!("path {path} is not absolute"))?;
         let name = name.replace("~1", "/").replace("~0", "~");
@@ -37,7 +38,8 @@ mod tests {
 
     #[test]
     fn entries_are_added_unless_one_of_them_exists() {
-        let object = json!({"metadata": {"name": "a", "labels": {}}, "spec": {"entries": {"1": {"pod": "x"}}}});
+        let object =
+            json!({"metadata": {"name": "a", "labels": {}}, "spec": {"entries": {"1": {"pod": "x"}}}});
         let object = StoredObject::from_value(&object).unwrap();
         let add = |offset: &str| {
             let path = format!("/spec/entries/{offset}");
@@ -50,7 +52,11 @@ mod tests {
         assert_eq!(patched.fields["spec"].get(), r#"{"entries":{"1":{"pod":"x"},"2":5}}"#);
         assert_eq!(patched.label("a.b/c"), Some(""));
         assert!(add("1").is_none());
-        assert!(apply_operations(&object, br#"[{"op": "add", "path": "/status/x", "value": 1}]"#).unwrap().is_none());
+        assert!(
+            apply_operations(&object, br#"[{"op": "add", "path": "/status/x", "value": 1}]"#)
+                .unwrap()
+                .is_none()
+        );
         assert!(apply_operations(&object, b"{}").is_err());
     }
 }

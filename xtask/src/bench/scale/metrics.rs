@@ -99,7 +99,9 @@ impl ApiServerMetrics {
 
     /// Returns how many requests for our kinds failed with status 409, and how many JSON patches with a failed test.
     pub fn conflicts(&self) -> f64 {
-        let has = |labels: &SampleLabels, name: &str, value: &str| labels.get(name).is_some_and(|found| found == value);
+        let has = |labels: &SampleLabels, name: &str, value: &str| {
+            labels.get(name).is_some_and(|found| found == value)
+        };
         let is_conflict = |labels: &SampleLabels| {
             has(labels, "code", "409") || has(labels, "code", "422") && has(labels, "verb", "PATCH")
         };
