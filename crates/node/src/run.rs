@@ -128,7 +128,7 @@ pub async fn run(settings: NodeSettings) -> Result<(), Error> {
     let (state_sender, address_state) = watch::channel(AddressStateView::default());
     let coordinator = RestoreCoordinator::new(
         (revisions.clone(), address_state),
-        gate,
+        gate.clone(),
         node_partitions.clone(),
         (epoch_sender, asserted.clone()),
         node_count,
