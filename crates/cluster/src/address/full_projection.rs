@@ -11,6 +11,7 @@ use crate::{Error, object_writes::unless_outdated};
 use ferroband_address::{IpBlock, IpSpace};
 use ferroband_api::{ferroband::AddressBlock, spiderpool::SpiderIPPool};
 use ferroband_daemon::{
+    ApiKind,
     addresses::{allocation_records, block_from_object},
     api_call::{ApiFailure, classify, with_timeout},
     error_chain,
@@ -38,20 +39,13 @@ pub struct FullProjection {
 impl FullProjection {
     /// Reads the blocks and pools. Only entries of pods in `pods` (by UID) are recorded: the others are gone.
     pub async fn read(client: &Client, pods: &BTreeSet<String>) -> Result<Self, Error> {
-        let api: Api<AddressBlock> = Api::all(client.clone());
-        let listed = with_timeout(api.list(&ListParams::default())).await;
-        let listed = listed.map_err(Error::api("list", "AddressBlocks"))?;
+        let listed = list_or_none(Api::<AddressBlock>::all(client.clone()), "AddressBlocks").await?;
         let mut blocks: Vec<IpBlock> =
-            listed.items.iter().filter_map(|object| Some(block_from_object(object).ok()?.0)).collect();
+            listed.iter().filter_map(|object| Some(block_from_object(object).ok()?.0)).collect();
         for block in &mut blocks {
             block.entries.retain(|_, entry| pods.contains(&entry.uid) && !is_placeholder(entry));
         }
-        let api: Api<SpiderIPPool> = Api::all(client.clone());
-        let objects = match with_timeout(api.list(&ListParams::default())).await {
-            Ok(list) => list.items,
-            Err(e) if classify(&e) == ApiFailure::NotFound => Vec::new(),
-            Err(e) => return Err(Error::api("list", "SpiderIPPools")(e)),
-        };
+        let objects = list_or_none(Api::<SpiderIPPool>::all(client.clone()), "SpiderIPPools").await?;
         let pools = objects.iter().map(|pool| pool_records(pool, &blocks)).collect();
         let whereabouts = project(blocks.iter(), usize::MAX);
         Ok(Self { client: client.clone(), whereabouts, pools })
@@ -117,6 +111,15 @@ impl FullProjection {
         let results: Vec<_> = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES).collect().await;
         results.into_iter().for_each(|result| count(result.map(drop)));
         (written, failed)
+    }
+}
+
+/// Lists all objects. A kind that is not installed has none.
+async fn list_or_none<K: ApiKind>(api: Api<K>, what: &str) -> Result<Vec<K>, Error> {
+    match with_timeout(api.list(&ListParams::default())).await {
+        Ok(list) => Ok(list.items),
+        Err(e) if classify(&e) == ApiFailure::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::api("list", what)(e)),
     }
 }
 
