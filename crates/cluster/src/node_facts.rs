@@ -132,13 +132,12 @@ mod tests {
         let (cache, passes) = (WatchCache::default(), Arc::new(AtomicU32::new(0)));
         let trigger = Trigger::default().on_change(&cache);
         let task = tokio::spawn(run_controller(CountingController(passes.clone()), trigger));
-        let see =
-            async |event: fn((ObjectKey, Option<NodeFacts>)) -> Event<(ObjectKey, Option<NodeFacts>)>,
-                   facts| {
-                cache.apply(event((("".into(), "n".into()), facts)));
-                sleep(Duration::from_secs(1)).await;
-                passes.load(Ordering::Relaxed)
-            };
+        type NodeEvent = fn((ObjectKey, Option<NodeFacts>)) -> Event<(ObjectKey, Option<NodeFacts>)>;
+        let see = async |event: NodeEvent, facts| {
+            cache.apply(event((("".into(), "n".into()), facts)));
+            sleep(Duration::from_secs(1)).await;
+            passes.load(Ordering::Relaxed)
+        };
         see(Event::InitApply, node("2026-11-16T17:00:00Z", "True")).await;
         cache.apply(Event::InitDone);
         for minute in 1..60 {

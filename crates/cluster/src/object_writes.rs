@@ -109,7 +109,7 @@ mod tests {
             assert!(concurrent.fetch_add(1, Ordering::Relaxed) < MAX_PARALLEL_WRITES);
             sleep(Duration::from_millis(5)).await;
             concurrent.fetch_sub(1, Ordering::Relaxed);
-            if number % 5000 == 0 {
+            if number.is_multiple_of(5000) {
                 let refused = kube::Error::Service("refused".into());
                 return Err(Error::api("patch", format!("NodePartitions n{number}"))(refused));
             }

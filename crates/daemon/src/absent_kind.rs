@@ -34,7 +34,7 @@ pub async fn wait_for_crd(client: Client, name: &str, is_recent: bool) {
                 return sleep(ESTABLISH_TIME).await;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let _ = timeout(lengthened(ABSENT_KIND_PAUSE), created).await;
 }

@@ -12,6 +12,8 @@ const RESTORE_JUMP: u64 = 100_000_000;
 /// More writes per second than etcd can store. A daemon that was off for a day may miss more than [`RESTORE_JUMP`]
 /// revisions without any restore.
 const MAX_WRITES_PER_SECOND: u64 = 20_000;
+/// How long a daemon may be without contact to the API server and still rely on its revision.
+const MAX_GAP: i64 = 600;
 /// How many epochs of the AddressState are remembered.
 const MAX_EPOCHS: usize = 16;
 
@@ -24,6 +26,13 @@ pub struct RevisionHistory {
     pub seen_at: i64,
     /// Epochs that the AddressState had, the current one last. A backup that is restored later may contain one of them.
     pub epochs: Vec<String>,
+    /// How often nothing was known for longer than [`MAX_GAP`], also at the first start. A restore may have gone unnoticed
+    /// in the meantime: revisions may have grown again.
+    #[serde(default)]
+    pub gaps: u64,
+    /// The value of `gaps` when the leader last confirmed that no restore was under way.
+    #[serde(default)]
+    pub confirmed_gaps: u64,
     /// A restore that was noticed and that the AddressState does not show yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed: Option<NoticedRestore>,
@@ -37,10 +46,18 @@ impl RevisionHistory {
     pub fn observe_current(&mut self, at_least: u64, revision: u64, epoch: &str, now: Timestamp) {
         let is_new_epoch = !self.epochs.iter().any(|known| known == epoch);
         let older = (revision < at_least).then(|| format!("revision {revision} after {at_least}"));
-        let evidence = older.or_else(|| self.jump(revision, now));
+        // The leader never uses an epoch twice. This also shows a second restore when revisions have grown again.
+        let went_back = !is_new_epoch && self.epochs.last().is_some_and(|last| last != epoch);
+        let went_back = went_back.then(|| format!("the AddressState went back to epoch {epoch:?}"));
+        let evidence = older.or_else(|| self.jump(revision, now)).or(went_back);
         let restored = evidence.is_some() && self.revision > 0;
         if let Some(reason) = evidence.filter(|_| restored && !is_new_epoch) {
             self.noticed = Some(NoticedRestore { epoch: epoch.to_owned(), reason });
+        }
+        let silence = now.as_second().saturating_sub(self.seen_at);
+        // A negative time means that the clock was changed.
+        if self.revision == 0 || !(0..=MAX_GAP).contains(&silence) {
+            self.gaps += 1;
         }
         self.revision = if restored { revision } else { self.revision.max(revision) };
         self.seen_at = now.as_second();
@@ -80,12 +97,6 @@ impl RevisionHistory {
         self.epochs.push(epoch.to_owned());
         let excess = self.epochs.len().saturating_sub(MAX_EPOCHS);
         self.epochs.drain(..excess);
-    }
-
-    /// Whether the history is known up to a moment ago, so that a restore since then would be noticed.
-    pub fn is_recent(&self, now: Timestamp, limit: std::time::Duration) -> bool {
-        let age = now.as_second().saturating_sub(self.seen_at);
-        self.revision > 0 && u64::try_from(age).is_ok_and(|age| age <= limit.as_secs())
     }
 
     fn jump(&self, revision: u64, now: Timestamp) -> Option<String> {

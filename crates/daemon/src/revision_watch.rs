@@ -78,6 +78,11 @@ impl RevisionWatch {
         self.update(|history| history.observe_version(revision, Timestamp::now()));
     }
 
+    /// Records that the leader confirmed, after this number of gaps, that no restore is under way.
+    pub fn confirm_gaps(&self, gaps: u64) {
+        self.update(|history| history.confirmed_gaps = gaps);
+    }
+
     /// Takes the epoch of the AddressState.
     pub fn observe_epoch(&self, epoch: &str) {
         self.update(|history| history.observe_epoch(epoch));

@@ -26,7 +26,7 @@ pub async fn label_simulated_node(client: Client, node: String, simulated: bool)
         retry.pause().await;
     }
     info!(node, simulated, "simulation label of the node updated");
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

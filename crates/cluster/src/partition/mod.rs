@@ -24,5 +24,6 @@ mod pkey_quota;
 mod reconcile;
 mod records;
 mod rules;
+mod written_statuses;
 
 pub use reconcile::PartitionController;

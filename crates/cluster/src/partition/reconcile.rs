@@ -7,6 +7,7 @@ use super::desired::{
     DesiredMemberships, MemberId, NotAdmittedTreatment, PartitionInputs, desired_memberships,
 };
 use super::records::{PartitionRecords, format_member};
+use super::written_statuses::WrittenStatuses;
 use super::{fabric_status, guid_claims, node_status, partition_status};
 use crate::{
     ControllerContext, Error,
@@ -24,7 +25,7 @@ use futures::stream::{self, StreamExt};
 use kube::{Api, Resource, ResourceExt, core::ClusterResourceScope, runtime::events::EventType};
 use parking_lot::Mutex;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -52,6 +53,7 @@ struct LastPass {
     /// Members about which an event was published.
     published: BTreeSet<(MemberId, NotAdmittedTreatment)>,
     records: PartitionRecords,
+    written: WrittenStatuses,
 }
 
 impl PartitionController {
@@ -126,15 +128,15 @@ impl PartitionController {
 
     /// Records new memberships in `status.placed` before they are added to the subnet manager, so that the next leader
     /// knows that Ferroband added them. A node whose record cannot be written does not stop the others: its new
-    /// memberships are removed from `desired`. Returns the statuses that were written, and the errors.
+    /// memberships are removed from `desired`. Returns the errors.
     async fn record_placed(
         &self,
         objects: &[Arc<NodePartitions>],
         desired: &mut DesiredMemberships,
         records: &PartitionRecords,
         managed: bool,
-    ) -> (BTreeMap<String, NodePartitionsStatus>, Vec<Error>) {
-        let mut due: Vec<(String, NodePartitionsStatus)> = Vec::new();
+    ) -> Vec<Error> {
+        let mut due: Vec<(Arc<NodePartitions>, NodePartitionsStatus)> = Vec::new();
         for object in objects {
             let node = object.name_any();
             let recorded = records.placed.get(&node);
@@ -145,24 +147,21 @@ impl PartitionController {
             let mut status = self.compute_status(object, desired, managed);
             // The reconciler does not have the new desired memberships yet, so nothing is dropped from the record.
             status.placed = desired.placed.get(&node).into_iter().flatten().map(format_member).collect();
-            due.push((node, status));
+            due.push((object.clone(), status));
         }
-        let writes = due.into_iter().map(|(node, status)| async move {
-            let result = self.patch_node_status(&node, &status).await;
-            (node, result.map(|()| status))
+        let writes = due.into_iter().map(|(object, status)| async move {
+            let result = self.write_node_status(&object, status).await;
+            (object.name_any(), result)
         });
-        let (mut written, mut errors) = (BTreeMap::new(), Vec::new());
         let results: Vec<_> = stream::iter(writes).buffer_unordered(MAX_PARALLEL_WRITES).collect().await;
+        let mut errors = Vec::new();
         for (node, result) in results {
-            match result {
-                Ok(status) => drop(written.insert(node, status)),
-                Err(error) => {
-                    desired.withhold_unrecorded(&node, records.placed.get(&node));
-                    errors.push(error);
-                }
+            if let Err(error) = result {
+                desired.withhold_unrecorded(&node, records.placed.get(&node));
+                errors.push(error);
             }
         }
-        (written, errors)
+        errors
     }
 
     fn compute_status(
@@ -190,9 +189,16 @@ impl PartitionController {
         .await
     }
 
-    async fn patch_node_status(&self, node: &str, status: &NodePartitionsStatus) -> Result<(), Error> {
-        apply_object_status(&self.api::<NodePartitions>(), node, status).await?;
-        self.last_pass.lock().records.set_status(node, status);
+    async fn write_node_status(
+        &self,
+        object: &NodePartitions,
+        status: NodePartitionsStatus,
+    ) -> Result<(), Error> {
+        let node = object.name_any();
+        apply_object_status(&self.api::<NodePartitions>(), &node, &status).await?;
+        let mut last_pass = self.last_pass.lock();
+        last_pass.records.set_status(&node, &status);
+        last_pass.written.insert(object, status);
         Ok(())
     }
 
@@ -205,19 +211,18 @@ impl PartitionController {
         objects: &[Arc<NodePartitions>],
         desired: &DesiredMemberships,
         managed: bool,
-        written: &BTreeMap<String, NodePartitionsStatus>,
     ) -> Result<(), Error> {
         // Each status is computed when its turn comes, so that it shows the newest state of the subnet manager.
-        let writes = objects.to_vec().into_iter().map(|object| async move {
+        let writes = objects.iter().cloned().map(|object| async move {
             let node = object.name_any();
             if let Some(loss) = desired.lost_nodes.get(&node) {
                 return self.delete_lost_node(&object, *loss).await;
             }
             let status = self.compute_status(&object, desired, managed);
-            let before = written.get(&node).or(object.status.as_ref());
+            let before = self.last_pass.lock().written.current(&object);
             let is_told = before
-                .is_some_and(|before| *before == status || node_status::is_intermediate(before, &status));
-            if is_told { Ok(()) } else { self.patch_node_status(&node, &status).await }
+                .is_some_and(|before| before == status || node_status::is_intermediate(&before, &status));
+            if is_told { Ok(()) } else { self.write_node_status(&object, status).await }
         });
         write_all(writes).await
     }
@@ -225,8 +230,10 @@ impl PartitionController {
     /// Deletes the NodePartitions object of a deleted node once none of its GUIDs is in a partition. The object of an
     /// out-of-service node is kept.
     async fn delete_lost_node(&self, object: &NodePartitions, loss: NodeLoss) -> Result<(), Error> {
+        if loss != NodeLoss::Deleted {
+            return Ok(());
+        }
         let node = object.name_any();
-        let node_deleted = loss == NodeLoss::Deleted;
         let all_removed = {
             let reconciler = self.reconciler.lock();
             let guids =
@@ -237,7 +244,7 @@ impl PartitionController {
                     .filter_map(|text| super::records::parse_member(text))
                     .all(|(key, guid)| reconciler.is_removed(key, guid))
         };
-        if !node_deleted || !all_removed {
+        if !all_removed {
             return Ok(());
         }
         // Release the node's GUIDs before its NodePartitions object is deleted: if the release fails, the
@@ -327,6 +334,7 @@ impl Controller for PartitionController {
         let records = {
             let mut last_pass = self.last_pass.lock();
             last_pass.records.retain_nodes(&objects);
+            last_pass.written.forget_cached(&objects);
             PartitionRecords::read(&objects, &last_pass.records)
         };
         let mut desired = {
@@ -344,8 +352,7 @@ impl Controller for PartitionController {
             })
         };
         desired.table.set_default_membership(backend.default_membership());
-        let (written, mut errors) =
-            self.record_placed(&objects, &mut desired, &records, backend.is_managed()).await;
+        let mut errors = self.record_placed(&objects, &mut desired, &records, backend.is_managed()).await;
         let changed = {
             let mut reconciler = self.reconciler.lock();
             let changed =
@@ -360,9 +367,7 @@ impl Controller for PartitionController {
         }
         // None of these depends on another one.
         errors.extend(self.delete_unused_hosts(&backend).await.err());
-        errors.extend(
-            self.update_node_statuses(&objects, &desired, backend.is_managed(), &written).await.err(),
-        );
+        errors.extend(self.update_node_statuses(&objects, &desired, backend.is_managed()).await.err());
         errors.extend(self.update_partition_statuses(&partitions, &desired).await.err());
         errors.extend(self.update_fabric_status(&backend, &objects).await.err());
         let more_events = self.publish_events(&partitions, &desired).await.then_some(Duration::from_secs(1));

@@ -1,5 +1,4 @@
 use super::*;
-use std::time::Duration;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).unwrap()
@@ -81,16 +80,25 @@ fn a_restore_that_the_leader_knows_is_not_noticed_again() {
     assert_eq!((seen.noticed, seen.revision), (None, 990));
 
     // The same backup is restored again: its epoch was known before.
-    let mut seen = history();
-    seen.observe_epoch("e1");
-    seen.observe_current(1000, 990, "", at(2));
-    assert_eq!(seen.noticed.as_ref().unwrap().epoch, "");
+    for revision in [990, 1010] {
+        let mut seen = history();
+        seen.observe_epoch("e1");
+        seen.observe_current(1000, revision, "", at(2));
+        assert_eq!(seen.noticed.as_ref().unwrap().epoch, "");
+        seen.observe_current(1000, revision, "", at(3));
+        assert!(seen.noticed.is_some());
+        seen.observe_epoch("e2");
+        assert_eq!(seen.noticed, None);
+    }
 }
 
 #[test]
-fn a_history_is_recent_for_a_limited_time() {
-    let limit = Duration::from_secs(600);
-    assert!(history().is_recent(at(600), limit) && !history().is_recent(at(601), limit));
-    assert!(!history().is_recent(at(-60), limit), "the clock was changed");
-    assert!(!RevisionHistory::default().is_recent(at(0), limit));
+fn a_long_silence_is_a_gap() {
+    let gaps_after = |seconds| {
+        let mut history = history();
+        assert_eq!(history.gaps, 1, "the first start");
+        history.observe_current(1000, 1001, "", at(seconds));
+        history.gaps
+    };
+    assert_eq!([0, 600, 601, -60].map(gaps_after), [1, 1, 2, 2]);
 }

@@ -3,20 +3,16 @@
 use crate::{address::AssignmentGate, partition::NodePartitionsSync};
 use ferroband_api::ferroband::NodeAddressReport;
 use ferroband_daemon::{AddressStateView, RevisionWatch};
-use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 use tokio::sync::watch;
 use tracing::info;
-
-/// How old the saved history may be. A daemon that was off for longer cannot know what its node missed.
-const MAX_HISTORY_AGE: Duration = Duration::from_secs(600);
 
 /// Opens and closes the gate, tells the evidence scan when to write entries again, and reports to the leader.
 pub struct RestoreCoordinator {
@@ -24,8 +20,9 @@ pub struct RestoreCoordinator {
     view: watch::Receiver<AddressStateView>,
     gate: AssignmentGate,
     partitions: Arc<NodePartitionsSync>,
-    /// Random text that the leader must confirm; empty if the history of this node is known.
-    start: String,
+    /// Number of gaps in the history that the leader has not confirmed, and a random text that it must confirm; empty if
+    /// there is none.
+    start: Mutex<(u64, String)>,
     /// Epoch for which the evidence scan writes the entries of running pods.
     epoch: watch::Sender<String>,
     /// Epoch for which it has written them; `None` before the first scan.
@@ -43,11 +40,7 @@ impl RestoreCoordinator {
         (epoch, asserted): (watch::Sender<String>, watch::Receiver<Option<String>>),
         node_count: Arc<AtomicUsize>,
     ) -> Self {
-        let is_known = revisions.history().is_recent(Timestamp::now(), MAX_HISTORY_AGE);
-        let start = match is_known {
-            true => String::new(),
-            false => format!("{:016x}", RandomState::new().hash_one(())),
-        };
+        let start = Mutex::new((revisions.history().confirmed_gaps, String::new()));
         let coordinator = Self { revisions, view, gate, partitions, start, epoch, asserted, node_count };
         // Before NodePartitions is first written, so that it is written once.
         coordinator.update();
@@ -74,7 +67,9 @@ impl RestoreCoordinator {
 
     fn update(&self) {
         let view = self.view.borrow().clone();
-        let noticed = self.revisions.noticed();
+        let history = self.revisions.history();
+        let noticed = history.noticed.clone();
+        let start = self.start_text(history.gaps);
         let asserted = self.asserted.borrow().clone();
         if let Some(state) = &view.state {
             let epoch = state.spec.epoch();
@@ -90,15 +85,19 @@ impl RestoreCoordinator {
         let report = NodeAddressReport {
             asserted_epoch: asserted.clone().unwrap_or_default(),
             noticed: noticed.clone(),
-            start: self.start.clone(),
+            start: start.clone(),
         };
+        let is_confirmed = self.is_confirmed(&start);
+        if is_confirmed && history.gaps != history.confirmed_gaps {
+            self.revisions.confirm_gaps(history.gaps);
+        }
         let was_open = self.gate.closed().is_none();
         self.gate.update(|inputs| {
             inputs.connected = view.connected;
             inputs.state = view.state;
             inputs.restore_noticed = noticed.is_some();
             inputs.asserted_epoch = asserted.unwrap_or_default();
-            inputs.start_confirmed = self.is_start_confirmed();
+            inputs.start_confirmed = is_confirmed;
         });
         match (was_open, self.gate.closed()) {
             (true, Some(reason)) => info!(%reason, "no new addresses are assigned"),
@@ -110,12 +109,23 @@ impl RestoreCoordinator {
         }
     }
 
-    fn is_start_confirmed(&self) -> bool {
+    /// Returns the text that the leader must confirm. It changes with every gap.
+    fn start_text(&self, gaps: u64) -> String {
+        let mut start = self.start.lock();
+        if start.0 != gaps {
+            *start = (gaps, format!("{:016x}", RandomState::new().hash_one(())));
+        }
+        start.1.clone()
+    }
+
+    fn is_confirmed(&self, start: &str) -> bool {
         let object = self.partitions.current_object();
         let status = object.as_ref().and_then(|object| object.status.as_ref());
-        self.start.is_empty() || status.is_some_and(|status| status.confirmed_start == self.start)
+        start.is_empty() || status.is_some_and(|status| status.confirmed_start == start)
     }
 }
 
+#[cfg(test)]
+mod protocol_tests;
 #[cfg(test)]
 mod tests;

@@ -42,7 +42,7 @@ pub async fn keep_revision_file(root: Root, revisions: Arc<RevisionWatch>) {
         tokio::select! {
             // Neither can fail, because `revisions` owns the senders.
             _ = blocks.changed() => {}
-            _ = all.wait_for(|now| now.noticed != saved.noticed || now.epochs != saved.epochs) => {}
+            _ = all.wait_for(|now| is_important(now, &saved)) => {}
             () = sleep(lengthened(SAVE_INTERVAL)) => {}
         }
         sleep(SAVE_DELAY).await;
@@ -58,6 +58,14 @@ pub async fn keep_revision_file(root: Root, revisions: Arc<RevisionWatch>) {
             warn!(error = %error_chain(&e), "cannot save the last revision of etcd");
         }
     }
+}
+
+/// Whether the next daemon must know the difference.
+fn is_important(now: &RevisionHistory, saved: &RevisionHistory) -> bool {
+    let decisive = |history: &RevisionHistory| {
+        (history.noticed.clone(), history.epochs.clone(), history.gaps, history.confirmed_gaps)
+    };
+    decisive(now) != decisive(saved)
 }
 
 fn save(root: &Root, history: &RevisionHistory) -> Result<(), Error> {

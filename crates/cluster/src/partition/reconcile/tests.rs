@@ -74,4 +74,9 @@ async fn a_change_on_ten_thousand_nodes_is_told_to_all_in_one_pass_and_a_failed_
     assert_eq!(told["status"]["observedGeneration"], 1);
     let fabric = "PATCH /apis/ferroband.io/v1alpha1/fabrics/default/status".to_owned();
     assert!(leader.api.list_calls().contains(&fabric), "the rest of the pass is done");
+
+    // The next pass begins before the cache shows the statuses.
+    leader.api.clear_calls();
+    leader.controller.reconcile().await.unwrap_err();
+    assert_eq!(leader.status_writes(), 1, "only the failed one is written again");
 }

@@ -5,9 +5,10 @@ use ferroband_api::ferroband::{
 };
 use ferroband_daemon::RevisionHistory;
 use ferroband_testbed::fake_api::FakeApi;
+use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 
-struct Fixture {
+pub(super) struct RestoreFixture {
     revisions: Arc<RevisionWatch>,
     view: watch::Sender<AddressStateView>,
     asserted: watch::Sender<Option<String>>,
@@ -15,9 +16,9 @@ struct Fixture {
     coordinator: RestoreCoordinator,
 }
 
-impl Fixture {
+impl RestoreFixture {
     /// A daemon that starts with this history.
-    fn start(saved: RevisionHistory) -> Self {
+    pub(super) fn start(saved: RevisionHistory) -> Self {
         let revisions = Arc::new(RevisionWatch::new(saved));
         let (view, view_receiver) = watch::channel(AddressStateView::default());
         let (epoch_sender, epoch) = watch::channel(String::new());
@@ -34,7 +35,7 @@ impl Fixture {
     }
 
     /// What the API server returns at this revision.
-    fn list(&self, revision: u64, restore: Option<(&str, RestorePhase)>) {
+    pub(super) fn list(&self, revision: u64, restore: Option<(&str, RestorePhase)>) {
         let imports =
             AddressImports { whereabouts: ImportPhase::Complete, spiderpool: ImportPhase::Complete };
         let mut state = AddressState::default();
@@ -48,7 +49,7 @@ impl Fixture {
         self.coordinator.update();
     }
 
-    fn assert_entries(&self, epoch: &str) {
+    pub(super) fn assert_entries(&self, epoch: &str) {
         self.asserted.send_replace(Some(epoch.to_owned()));
         self.coordinator.update();
     }
@@ -62,11 +63,36 @@ impl Fixture {
         self.coordinator.update();
     }
 
-    fn report(&self) -> NodeAddressReport {
+    pub(super) fn report(&self) -> NodeAddressReport {
         self.coordinator.partitions.state().spec().addresses.unwrap_or_default()
     }
 
-    fn is_open(&self) -> bool {
+    /// The leader confirms whatever the daemon asks.
+    pub(super) fn confirm_start(&self) {
+        self.confirm(&self.report().start);
+    }
+
+    pub(super) fn disconnect(&self) {
+        self.view.send_modify(|view| view.connected = false);
+        self.coordinator.update();
+    }
+
+    pub(super) fn observe_block(&self, revision: u64) {
+        self.revisions.observe(&revision.to_string());
+        self.coordinator.update();
+    }
+
+    pub(super) fn bookmark(&self, revision: u64) {
+        self.revisions.observe_bookmark(&revision.to_string());
+        self.coordinator.update();
+    }
+
+    /// What the file contains.
+    pub(super) fn history(&self) -> RevisionHistory {
+        self.revisions.history()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
         self.coordinator.gate.closed().is_none()
     }
 }
@@ -75,12 +101,13 @@ impl Fixture {
 fn known() -> RevisionHistory {
     let mut history = RevisionHistory::default();
     history.observe_current(0, 100, "", Timestamp::now());
+    history.confirmed_gaps = history.gaps;
     history
 }
 
 #[tokio::test]
 async fn a_restarted_daemon_assigns_without_the_leader() {
-    let node = Fixture::start(known());
+    let node = RestoreFixture::start(known());
     assert!(!node.is_open(), "not connected yet");
     node.list(120, None);
     node.assert_entries("");
@@ -91,7 +118,7 @@ async fn a_restarted_daemon_assigns_without_the_leader() {
 
 #[tokio::test]
 async fn a_daemon_that_notices_a_restore_reports_it_and_waits_for_all_nodes() {
-    let node = Fixture::start(known());
+    let node = RestoreFixture::start(known());
     node.list(120, None);
     node.assert_entries("");
     node.list(60, None);
@@ -110,7 +137,7 @@ async fn a_daemon_that_notices_a_restore_reports_it_and_waits_for_all_nodes() {
 
 #[tokio::test]
 async fn a_daemon_that_starts_after_the_restore_notices_it_by_its_file() {
-    let node = Fixture::start(known());
+    let node = RestoreFixture::start(known());
     node.assert_entries("");
     node.list(60, None);
     assert!(!node.is_open() && node.report().noticed.is_some());
@@ -118,11 +145,11 @@ async fn a_daemon_that_starts_after_the_restore_notices_it_by_its_file() {
 
 #[tokio::test]
 async fn a_daemon_that_first_starts_during_the_restore_assigns_nothing_until_it_is_over() {
-    let node = Fixture::start(RevisionHistory::default());
-    let start = node.report().start;
-    assert!(!start.is_empty());
+    let node = RestoreFixture::start(RevisionHistory::default());
     // The backup looks like a cluster without any restore, and nobody has noticed it yet.
     node.list(60, None);
+    let start = node.report().start;
+    assert!(!start.is_empty());
     node.assert_entries("");
     assert!(!node.is_open(), "it cannot know");
     node.confirm("an earlier daemon");
@@ -141,18 +168,26 @@ async fn a_daemon_that_first_starts_during_the_restore_assigns_nothing_until_it_
 async fn a_daemon_that_was_off_for_long_asks_the_leader() {
     let mut history = known();
     history.seen_at -= 601;
-    let node = Fixture::start(history);
+    let node = RestoreFixture::start(history);
     node.list(120, None);
     node.assert_entries("");
     assert!(!node.is_open());
-    let start = node.report().start;
-    node.confirm(&start);
+    // It is restarted before the leader answers.
+    let node = RestoreFixture::start(node.history());
+    node.list(120, None);
+    node.assert_entries("");
+    assert!(!node.is_open());
+    node.confirm_start();
     assert!(node.is_open());
+    let node = RestoreFixture::start(node.history());
+    node.list(120, None);
+    node.assert_entries("");
+    assert!(node.is_open(), "the next daemon knows it");
 }
 
 #[tokio::test]
 async fn a_broken_watch_closes_the_gate_until_it_is_restored() {
-    let node = Fixture::start(known());
+    let node = RestoreFixture::start(known());
     node.list(120, None);
     node.assert_entries("");
     let (gate, view) = (node.coordinator.gate.clone(), node.view);
