@@ -8,6 +8,7 @@ use crate::block::{AddressAllocation, AllocationOwner, IP_BLOCK_SIZE, IpBlock, I
 use crate::block_index::IndexedBlock;
 use crate::error::AddressHolder;
 use crate::ip_space::IpSpace;
+use crate::labels::BlockScope;
 use crate::pool::AddressPool;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -140,17 +141,17 @@ impl BlockView {
         self.unreadable.extend(unreadable);
     }
 
-    /// Replaces what is known about the blocks of a space by the result of a list. Blocks that are not in the list do
+    /// Replaces what is known about the blocks of a scope by the result of a list. Blocks that are not in the list do
     /// not exist. Blocks that `node` does not use are stored as summaries.
-    pub(crate) fn replace_space(
+    pub(crate) fn replace_scope(
         &mut self,
-        space: &IpSpace,
+        scope: &BlockScope,
         node: &str,
         blocks: Vec<(IpBlock, ResourceVersion)>,
         unreadable: impl IntoIterator<Item = String>,
     ) {
-        self.blocks.retain(|id, _| id.space != *space);
-        self.hints.retain(|id, _| id.space != *space);
+        self.blocks.retain(|id, _| !scope.covers(id));
+        self.hints.retain(|id, _| !scope.covers(id));
         for (block, version) in blocks {
             let id = block.id();
             self.note_readable(&id);

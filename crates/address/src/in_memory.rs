@@ -40,7 +40,7 @@ impl InMemoryBlocks {
                 let label = node_label(node);
                 self.list(|stored| stored.labels.contains(&label))
             }
-            BlockCall::ListSpace(space) => self.list(|stored| stored.block.space == *space),
+            BlockCall::ListSpace(scope) => self.list(|stored| scope.covers(&stored.block.id())),
             BlockCall::ReadIndex(space) => {
                 CallOutcome::Index(self.indexes.get(space).cloned().unwrap_or_default())
             }

@@ -2,6 +2,7 @@
 
 use crate::block::{IP_BLOCK_SIZE, IpBlockId};
 use crate::ip_space::{IpFamily, ip_to_number};
+use crate::labels::{BlockScope, REGION_SIZE, region_of};
 use crate::{Error, Exclusion, IpSpace};
 use ipnet::IpNet;
 use std::fmt;
@@ -28,6 +29,9 @@ pub struct AddressPool {
     /// cause.
     unusable: bool,
 }
+
+/// A pool with more regions is listed with its whole space.
+const MAX_LISTED_REGIONS: usize = 32;
 
 /// Number of ranges that [`AddressPool::describe`] names.
 const MAX_DESCRIBED_RANGES: usize = 4;
@@ -201,6 +205,27 @@ impl AddressPool {
             index -= blocks;
         }
         None
+    }
+
+    /// Returns the part of the space to list for the pool: its regions, or the whole space if there are many.
+    pub(crate) fn scope(&self) -> BlockScope {
+        let mut regions: Vec<IpAddr> = Vec::new();
+        for (low, high) in self.ranges() {
+            let (mut region, last) = (region_of(low), region_of(high));
+            loop {
+                if regions.last() != Some(&region) {
+                    regions.push(region);
+                }
+                if regions.len() > MAX_LISTED_REGIONS {
+                    return BlockScope { space: self.space.clone(), regions: Vec::new() };
+                }
+                if region == last {
+                    break;
+                }
+                region = self.family().address(ip_to_number(region) + REGION_SIZE);
+            }
+        }
+        BlockScope { space: self.space.clone(), regions }
     }
 
     /// Returns the first addresses of the pool's blocks in ascending order, starting with the block of `from` if it is

@@ -2,8 +2,8 @@
 //! releases leaked addresses and publishes the assignments. Both read the same objects.
 
 use ferroband_address::{
-    AddressAllocation, BlockAddition, Error, IpBlock, IpFamily, IpSpace, ResourceVersion, SPACE_LABEL,
-    StickyAddress, StickyRecord, node_label, space_label,
+    AddressAllocation, BlockAddition, Error, IpBlock, IpBlockId, IpFamily, IpSpace, REGION_LABEL,
+    ResourceVersion, SPACE_LABEL, StickyAddress, StickyRecord, node_label, region_label, space_label,
     spiderpool::{
         IpPool, IpPoolSpec, LabelMatcher, LabelOperator, LabelRequirement, PoolAffinity, parse_ips,
     },
@@ -92,7 +92,7 @@ pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> A
     };
     let mut object = AddressBlock::new(&block.object_name(), spec);
     let nodes = block.entries.values().map(|entry| entry.node.as_str()).chain(block.node.as_deref());
-    object.metadata.labels = Some(block_labels(&block.space, nodes));
+    object.metadata.labels = Some(block_labels(&block.id(), nodes));
     object.metadata.resource_version = expected.map(|version| version.0.clone());
     // Every addition has a field manager of its own. This removes the managers that the object has collected. The next
     // addition finds no managers, and the API server then protects all fields that exist.
@@ -100,11 +100,13 @@ pub fn block_to_object(block: &IpBlock, expected: Option<&ResourceVersion>) -> A
     object
 }
 
-/// Returns the labels of a block in `space` that `nodes` have claimed or have entries in. A node finds its blocks by
-/// them. An empty node name has no label.
-fn block_labels<'a>(space: &IpSpace, nodes: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+/// Returns the labels of a block that `nodes` have claimed or have entries in. A node finds its blocks by them. An empty
+/// node name has no label.
+fn block_labels<'a>(id: &IpBlockId, nodes: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
     let nodes = nodes.filter(|node| !node.is_empty()).map(|node| (node_label(node), String::new()));
-    nodes.chain([(SPACE_LABEL.to_owned(), space_label(space))]).collect()
+    let space = (SPACE_LABEL.to_owned(), space_label(&id.space));
+    let region = (REGION_LABEL.to_owned(), region_label(&id.space, id.first));
+    nodes.chain([space, region]).collect()
 }
 
 /// Returns the configuration that adds the entries of `addition` by server-side apply, and creates the block if it does

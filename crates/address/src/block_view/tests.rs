@@ -84,8 +84,13 @@ fn list_of_a_space_replaces_everything_that_was_known_about_it() {
     view.observe(IpBlock::new(id.clone(), None), version());
     view.mark_unreadable("default-10.0.0.32".into());
     let listed = [block_of(16, None, &[(2, "own")]), block_of(32, None, &[(3, "other")])];
-    view.replace_space(&space, "own", listed.map(|block| (block, version())).into(), Vec::new());
+    let scope = BlockScope { space, regions: vec![[10, 0, 0, 0].into()] };
+    let far = IpBlockId::containing(&scope.space, [10, 1, 0, 0].into()).0;
+    view.observe(IpBlock::new(far.clone(), None), version());
+    view.replace_scope(&scope, "own", listed.map(|block| (block, version())).into(), Vec::new());
     assert!(view.get(&id).is_some(), "another space");
+    assert!(view.get(&far).is_some(), "another region");
+    view.remove(&far);
     let known: Vec<_> =
         view.iter().map(|(block, _)| (block.object_name(), block.assigned_offsets())).collect();
     assert_eq!(known, [("default-10.0.0.16".to_owned(), 4), ("rail-10.0.0.0".to_owned(), 0)]);

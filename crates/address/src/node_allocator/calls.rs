@@ -5,6 +5,7 @@ use crate::block::{IpBlock, IpBlockId};
 use crate::block_index::IndexedBlock;
 use crate::block_view::ResourceVersion;
 use crate::ip_space::IpSpace;
+use crate::labels::BlockScope;
 use crate::sticky::StickyRecord;
 use ferroband_model::Fault;
 
@@ -20,8 +21,8 @@ pub enum BlockCall {
     Read(IpBlockId),
     /// List the blocks with the label of the node. Answered by [`CallOutcome::Blocks`].
     ListOwn,
-    /// List all blocks of a space, consistently. Answered by [`CallOutcome::Blocks`].
-    ListSpace(IpSpace),
+    /// List all blocks of a space, or of regions of it, consistently. Answered by [`CallOutcome::Blocks`].
+    ListSpace(BlockScope),
     /// Read the index of a space. Answered by [`CallOutcome::Index`], empty if there is none.
     ReadIndex(IpSpace),
     /// Read the pointers to the addresses of a StatefulSet pod. Answered by [`CallOutcome::Sticky`], with a default

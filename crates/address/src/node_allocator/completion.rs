@@ -9,7 +9,7 @@ use ferroband_model::Fault;
 
 /// Result of one write of a batch.
 #[derive(Clone, Debug)]
-pub(super) enum WriteOutcome {
+pub(super) enum BlockWriteOutcome {
     Written,
     /// Nothing was written, because another writer was first.
     Conflict,
@@ -32,25 +32,30 @@ impl<T> NodeAllocator<T> {
         for (position, (call, outcome)) in calls.into_iter().zip(outcomes).enumerate() {
             let is_write = matches!(call, BlockCall::Write(_));
             let result = self.take_outcome(call, outcome, &round);
-            available &= !matches!(result, WriteOutcome::Unknown);
+            available &= !matches!(result, BlockWriteOutcome::Unknown);
             if is_write {
                 written[position] = Some(result);
             }
         }
         let results = round.write_calls.iter().map(|call| {
             let result = call.and_then(|call| written.get_mut(call)?.take());
-            result.unwrap_or(WriteOutcome::Held)
+            result.unwrap_or(BlockWriteOutcome::Held)
         });
         let results: Vec<_> = results.collect();
         // A rejected write must not delay the others. If nothing else is written, pause before the next attempt.
-        let rejected = results.iter().any(|result| matches!(result, WriteOutcome::Rejected(_)));
-        let succeeded = results.iter().any(|result| matches!(result, WriteOutcome::Written));
+        let rejected = results.iter().any(|result| matches!(result, BlockWriteOutcome::Rejected(_)));
+        let succeeded = results.iter().any(|result| matches!(result, BlockWriteOutcome::Written));
         self.complete(round, results);
         available && (!rejected || succeeded)
     }
 
     /// Updates what the node knows. Returns `Unknown` if the API server is not available.
-    fn take_outcome(&mut self, call: BlockCall, outcome: CallOutcome, round: &RoundPlan) -> WriteOutcome {
+    fn take_outcome(
+        &mut self,
+        call: BlockCall,
+        outcome: CallOutcome,
+        round: &RoundPlan,
+    ) -> BlockWriteOutcome {
         let (number, now) = (self.round, round.issued);
         match (call, outcome) {
             (BlockCall::Write(_), CallOutcome::Block(Some((block, version)))) => {
@@ -59,15 +64,15 @@ impl<T> NodeAllocator<T> {
             }
             (BlockCall::Write(write), CallOutcome::Rejected(fault)) => {
                 drop(write);
-                return WriteOutcome::Rejected(fault);
+                return BlockWriteOutcome::Rejected(fault);
             }
             (BlockCall::Write(write), CallOutcome::Unavailable) => {
                 self.knowledge.note_unknown_write(write.id(), now);
-                return WriteOutcome::Unknown;
+                return BlockWriteOutcome::Unknown;
             }
             (BlockCall::Write(write), _) => {
                 self.knowledge.uncertain.insert(write.id());
-                return WriteOutcome::Conflict;
+                return BlockWriteOutcome::Conflict;
             }
             (BlockCall::Read(id), CallOutcome::Block(found)) => {
                 match found {
@@ -87,12 +92,12 @@ impl<T> NodeAllocator<T> {
                 self.view.replace_own(blocks, unreadable);
                 self.knowledge.note_own_listed(now);
             }
-            (BlockCall::ListSpace(space), CallOutcome::Blocks { blocks, unreadable }) => {
+            (BlockCall::ListSpace(scope), CallOutcome::Blocks { blocks, unreadable }) => {
                 for (block, _) in blocks.iter().filter(|(block, _)| block.is_used_by(&self.node)) {
                     self.knowledge.note_seen(block.id(), number, now);
                 }
-                self.view.replace_space(&space, &self.node, blocks, unreadable);
-                self.knowledge.note_listed(&space, now);
+                self.view.replace_scope(&scope, &self.node, blocks, unreadable);
+                self.knowledge.note_listed(scope, now);
             }
             (BlockCall::ReadIndex(space), outcome) => {
                 // The index is a hint. Without it, the node needs more requests.
@@ -117,9 +122,9 @@ impl<T> NodeAllocator<T> {
                 self.sticky.remove(&pod);
                 self.pending_of(&pod).for_each(|pending| pending.attempts += 1);
             }
-            _ => return WriteOutcome::Unknown,
+            _ => return BlockWriteOutcome::Unknown,
         }
-        WriteOutcome::Written
+        BlockWriteOutcome::Written
     }
 
     /// Returns the queued requests of a StatefulSet pod.
@@ -130,13 +135,13 @@ impl<T> NodeAllocator<T> {
     }
 
     /// Answers the requests that the round served or refused. The others stay in the queue.
-    pub(super) fn complete(&mut self, round: RoundPlan, results: Vec<WriteOutcome>) {
+    pub(super) fn complete(&mut self, round: RoundPlan, results: Vec<BlockWriteOutcome>) {
         let Some(batch) = round.batch else { return self.answer_refused() };
-        let result = |write: usize| results.get(write).unwrap_or(&WriteOutcome::Held);
+        let result = |write: usize| results.get(write).unwrap_or(&BlockWriteOutcome::Held);
         let mut needed = batch.releases.iter();
         // `needed` has one element for each queued release, in the same order.
         let is_done = |_: &mut (_, T)| {
-            let written = |write: &usize| matches!(result(*write), WriteOutcome::Written);
+            let written = |write: &usize| matches!(result(*write), BlockWriteOutcome::Written);
             needed.next().is_some_and(|writes| writes.iter().all(written))
         };
         let done = self.queue.releases.extract_if(.., is_done);
@@ -155,20 +160,28 @@ impl<T> NodeAllocator<T> {
                 ips.push((assignment.address, assignment.gateway));
                 let outcome = assignment.write.map(result);
                 let adds = assignment.write.is_some_and(|w| matches!(batch.writes[w], BlockWrite::Add(_)));
-                if let Some(WriteOutcome::Written | WriteOutcome::Conflict) = outcome.filter(|_| adds)
+                if let Some(BlockWriteOutcome::Written | BlockWriteOutcome::Conflict) =
+                    outcome.filter(|_| adds)
                     && let Some(request) = round.requests.get(assignment.request)
                     && let Some(pool) = pool_of(request, assignment.address.addr())
                 {
-                    let lost = matches!(outcome, Some(WriteOutcome::Conflict));
+                    let lost = matches!(outcome, Some(BlockWriteOutcome::Conflict));
                     self.view.note_assignment(pool, lost);
                     self.knowledge.note_probe(pool, lost);
                 }
-                conflict |= matches!(outcome, Some(WriteOutcome::Conflict));
+                conflict |= matches!(outcome, Some(BlockWriteOutcome::Conflict));
                 answer = match (outcome, answer) {
-                    (None | Some(WriteOutcome::Written), answer) => answer,
+                    (None | Some(BlockWriteOutcome::Written), answer) => answer,
                     (_, Some(Err(fault))) => Some(Err(fault)),
-                    (Some(WriteOutcome::Rejected(fault)), _) => Some(Err(fault.clone())),
-                    (Some(WriteOutcome::Conflict | WriteOutcome::Unknown | WriteOutcome::Held), _) => None,
+                    (Some(BlockWriteOutcome::Rejected(fault)), _) => Some(Err(fault.clone())),
+                    (
+                        Some(
+                            BlockWriteOutcome::Conflict
+                            | BlockWriteOutcome::Unknown
+                            | BlockWriteOutcome::Held,
+                        ),
+                        _,
+                    ) => None,
                 };
             }
             while let Some(refusal) = refusals.next_if(|refusal| refusal.request < end) {

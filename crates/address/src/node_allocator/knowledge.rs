@@ -3,9 +3,11 @@
 use super::calls::BlockCall;
 use crate::block::IpBlockId;
 use crate::ip_space::IpSpace;
+use crate::labels::{BlockScope, region_of};
 use crate::pool::AddressPool;
 use ferroband_model::fnv1a;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How long a read or a list proves that addresses are not free. Within this time, further requests get the same answer
@@ -41,7 +43,8 @@ pub(super) struct BlockKnowledge {
     pub(super) uncertain: BTreeSet<IpBlockId>,
     /// Round and time of the call that last returned a block.
     seen: BTreeMap<IpBlockId, (u64, Duration)>,
-    listed: BTreeMap<IpSpace, Duration>,
+    /// Time of the last list by space and region; the region is `None` for the whole space.
+    listed: BTreeMap<(IpSpace, Option<IpAddr>), Duration>,
     indexed: BTreeMap<IpSpace, Duration>,
     /// Conflicts of consecutive writes that take addresses of a pool.
     probes: BTreeMap<PoolKey, u32>,
@@ -62,8 +65,16 @@ impl BlockKnowledge {
         self.seen.insert(id, (round, now));
     }
 
-    pub(super) fn note_listed(&mut self, space: &IpSpace, now: Duration) {
-        self.listed.insert(space.clone(), now);
+    pub(super) fn note_listed(&mut self, scope: BlockScope, now: Duration) {
+        let whole = scope.regions.is_empty().then_some(None);
+        let regions = scope.regions.into_iter().map(Some).chain(whole);
+        self.listed.extend(regions.map(|region| ((scope.space.clone(), region), now)));
+    }
+
+    /// Whether the region, or the whole space if it is `None`, was listed within `validity`.
+    fn is_listed(&self, space: &IpSpace, region: Option<IpAddr>, validity: Duration, now: Duration) -> bool {
+        let time = |region| self.listed.get(&(space.clone(), region));
+        is_recent(time(region), validity, now) || is_recent(time(None), validity, now)
     }
 
     pub(super) fn note_indexed(&mut self, space: &IpSpace, now: Duration) {
@@ -91,6 +102,7 @@ impl BlockKnowledge {
     pub(super) fn end_requests(&mut self, now: Duration) {
         self.probes.clear();
         self.seen.retain(|_, (_, seen)| is_recent(Some(seen), PROOF_VALIDITY, now));
+        self.listed.retain(|_, listed| is_recent(Some(listed), INDEX_VALIDITY, now));
     }
 
     /// Whether the blocks of the node must be listed now.
@@ -114,18 +126,27 @@ impl BlockKnowledge {
     /// Whether the block was returned a moment ago.
     pub(super) fn is_proven(&self, id: &IpBlockId, now: Duration) -> bool {
         is_recent(self.seen.get(id).map(|(_, time)| time), PROOF_VALIDITY, now)
-            || is_recent(self.listed.get(&id.space), PROOF_VALIDITY, now)
+            || self.is_listed(&id.space, Some(region_of(id.first)), PROOF_VALIDITY, now)
     }
 
     /// Returns the calls that prove which addresses of the pool are free. None are needed if that is known.
     pub(super) fn prove(&self, pool: &AddressPool, now: Duration) -> Vec<BlockCall> {
         let space = pool.space();
         if pool.block_count() > MAX_SINGLE_READS {
-            let listed = is_recent(self.listed.get(space), PROOF_VALIDITY, now);
-            return if listed { Vec::new() } else { vec![BlockCall::ListSpace(space.clone())] };
+            return self.unlisted(pool, PROOF_VALIDITY, now).map(BlockCall::ListSpace).into_iter().collect();
         }
         let ids = pool.blocks_from(None).map(|first| IpBlockId { space: space.clone(), first });
         ids.filter(|id| !self.is_proven(id, now)).map(BlockCall::Read).collect()
+    }
+
+    /// Returns what of the pool's part of the space was not listed within `validity`; `None` if all was.
+    fn unlisted(&self, pool: &AddressPool, validity: Duration, now: Duration) -> Option<BlockScope> {
+        let mut scope = pool.scope();
+        if scope.regions.is_empty() {
+            return Some(scope).filter(|scope| !self.is_listed(&scope.space, None, validity, now));
+        }
+        scope.regions.retain(|region| !self.is_listed(&scope.space, Some(*region), validity, now));
+        Some(scope).filter(|scope| !scope.regions.is_empty())
     }
 
     /// Returns the calls that the node makes before it tries another block of the pool.
@@ -136,8 +157,8 @@ impl BlockKnowledge {
         if probes >= PROBES_BEFORE_LIST || small && probes >= PROBES_BEFORE_INDEX {
             return self.prove(pool, now);
         }
-        let known = [&self.listed, &self.indexed];
-        let known = known.iter().any(|times| is_recent(times.get(pool.space()), INDEX_VALIDITY, now));
+        let known = is_recent(self.indexed.get(pool.space()), INDEX_VALIDITY, now)
+            || self.unlisted(pool, INDEX_VALIDITY, now).is_none();
         if probes >= PROBES_BEFORE_INDEX && !known {
             return vec![BlockCall::ReadIndex(pool.space().clone())];
         }

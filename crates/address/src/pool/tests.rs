@@ -161,3 +161,17 @@ proptest! {
         prop_assert_eq!(by_block, expected);
     }
 }
+
+#[test]
+fn pool_is_listed_by_regions_unless_it_has_many() {
+    let regions = |subnet: &str, low: &str, high: &str| {
+        let bounds = [(low.parse().unwrap(), high.parse().unwrap())];
+        let subnet = subnet.parse().unwrap();
+        let pool = AddressPool::new("p", IpSpace::default_space(), subnet, bounds, &[], None).unwrap();
+        pool.scope().regions.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(regions("10.0.0.0/8", "10.0.15.250", "10.0.32.0"), ["10.0.0.0", "10.0.16.0", "10.0.32.0"]);
+    assert_eq!(regions("10.0.0.0/16", "10.0.0.1", "10.0.255.254").len(), 16);
+    assert_eq!(regions("fd00::/64", "fd00::1", "fd00::ffff:ffff:ffff:fffe"), [""; 0], "the whole space");
+    assert_eq!(regions("255.255.0.0/16", "255.255.255.0", "255.255.255.254"), ["255.255.240.0"]);
+}

@@ -29,7 +29,9 @@ fn block_equals_the_spec_of_its_object() {
     assert_eq!((block.entries[&10].ordinal, block.entries[&3].ordinal), (0, 3));
     let written = serde_json::to_value(block_to_object(&block, Some(&version))).unwrap();
     assert_eq!(written["spec"], spec, "an ordinal of 0 is not stored");
-    let labels = json!({(node_label("a")): "", (SPACE_LABEL): space_label(&IpSpace::default_space())});
+    let space = IpSpace::default_space();
+    let region = region_label(&space, [10, 0, 0, 0].into());
+    let labels = json!({(node_label("a")): "", (SPACE_LABEL): space_label(&space), (REGION_LABEL): region});
     assert_eq!(written["metadata"]["labels"], labels);
     assert_eq!(written["metadata"]["managedFields"], json!([{}]), "a replacement drops the field managers");
     object["spec"]["entries"] = json!({"16": entry});

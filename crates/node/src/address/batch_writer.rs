@@ -5,7 +5,7 @@ use super::{
     allocator::{AllocatorRequest, AllocatorTicket},
 };
 use ferroband_address::{
-    AddressPool, AllocationReply, BlockedAddresses, IpSpace, NodeAllocator, SandboxRequest,
+    AddressPool, AllocationReply, BlockCall, BlockedAddresses, IpSpace, NodeAllocator, SandboxRequest,
 };
 use ferroband_api::ferroband::BlockedAddressRange;
 use ferroband_daemon::Retry;
@@ -62,7 +62,10 @@ pub struct BatchWriter<S> {
 enum RoundResult {
     /// No call is possible now.
     Idle,
-    Done,
+    Done {
+        /// Whether blocks were written, and not only read.
+        wrote: bool,
+    },
     /// The API server is unavailable.
     Unavailable,
 }
@@ -102,11 +105,12 @@ impl<S: BlockStore> BatchWriter<S> {
             self.take_gate_state();
             let result = self.run_round().await;
             not_before = Instant::now();
-            if burst {
+            // A read after a conflict does not delay the write that follows.
+            if burst && matches!(result, RoundResult::Done { wrote: true }) {
                 not_before += (begin.elapsed() * BATCHING_PAUSE.0).min(BATCHING_PAUSE.1);
             }
             match result {
-                RoundResult::Done => {
+                RoundResult::Done { .. } => {
                     retry.succeeded();
                     // Repeated conflicts mean that other nodes write the same blocks at the same rate.
                     match self.blocks.with(|allocator| allocator.attempts()) > MAX_EAGER_RETRIES {
@@ -185,7 +189,9 @@ impl<S: BlockStore> BatchWriter<S> {
             let outcomes = join_all(calls.iter().map(|call| self.store.execute(&node, call))).await;
             debug!(pending, calls = calls.len(), "executed a round of address block calls");
             match self.blocks.with(|allocator| allocator.finish_calls(outcomes)) {
-                true => RoundResult::Done,
+                true => {
+                    RoundResult::Done { wrote: calls.iter().any(|call| matches!(call, BlockCall::Write(_))) }
+                }
                 false => RoundResult::Unavailable,
             }
         };

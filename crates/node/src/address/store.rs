@@ -65,15 +65,13 @@ impl ApiBlockStore {
             BlockCall::Write(BlockWrite::Replace { block, expected }) => self.replace(block, expected).await,
             BlockCall::Read(id) => self.read(id).await,
             BlockCall::ListOwn => self.list(&node_label(node)).await,
-            BlockCall::ListSpace(space) => {
-                self.list(&format!("{SPACE_LABEL}={}", space_label(space))).await.map(|mut outcome| {
-                    if let CallOutcome::Blocks { blocks, .. } = &mut outcome {
-                        // Two spaces can have the same label.
-                        blocks.retain(|(block, _)| block.space == *space);
-                    }
-                    outcome
-                })
-            }
+            BlockCall::ListSpace(scope) => self.list(&scope.selector()).await.map(|mut outcome| {
+                if let CallOutcome::Blocks { blocks, .. } = &mut outcome {
+                    // Two spaces or regions can have the same label.
+                    blocks.retain(|(block, _)| scope.covers(&block.id()));
+                }
+                outcome
+            }),
             BlockCall::ReadIndex(space) => self.read_index(space).await,
             BlockCall::ReadSticky(pod) => self.read_sticky(pod).await,
             BlockCall::WriteSticky(pod, record) => self.write_sticky(pod, record).await,
