@@ -25,7 +25,9 @@ use kube::{
 use parking_lot::Mutex;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use step::{MIN_ASSERTION_TIME, RestoreInputs, RestoreStep, next_step, rounded_nodes};
+use step::{
+    MIN_ASSERTION_TIME, RestoreInputs, RestoreStep, newest_epoch, next_epoch, next_step, rounded_nodes,
+};
 use tokio::{sync::watch, time::Instant};
 use tracing::{info, warn};
 
@@ -197,6 +199,7 @@ impl Controller for RestoreController {
         let objects = self.node_partitions.list().into_iter();
         let reports: BTreeMap<_, _> =
             objects.map(|((_, node), object)| (node, object.spec.addresses.clone())).collect();
+        let newest = newest_epoch(before.epoch(), &reports);
         let lost = self.liveness.find_lost(reports.keys().cloned().collect()).await;
         let known_for = self.known_for(before.epoch());
         let noticed = self.history.revisions.noticed();
@@ -217,7 +220,8 @@ impl Controller for RestoreController {
         match &step {
             RestoreStep::Begin { reason } => {
                 warn!(reason, "etcd was restored; nodes write their addresses again");
-                let (epoch, reason) = (Timestamp::now().to_string(), reason.chars().take(1000).collect());
+                let (epoch, reason) =
+                    (next_epoch(Timestamp::now(), &newest), reason.chars().take(1000).collect());
                 spec.restore = Some(EtcdRestore { epoch, phase: RestorePhase::Asserting, reason });
             }
             RestoreStep::Complete => {

@@ -14,8 +14,6 @@ const RESTORE_JUMP: u64 = 100_000_000;
 const MAX_WRITES_PER_SECOND: u64 = 20_000;
 /// How long a daemon may be without contact to the API server and still rely on its revision.
 const MAX_GAP: i64 = 600;
-/// How many epochs of the AddressState are remembered.
-const MAX_EPOCHS: usize = 16;
 
 /// What a daemon knows about the history of etcd. A node keeps it in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,8 +22,9 @@ pub struct RevisionHistory {
     pub revision: u64,
     /// When the API server was last known to be at least at `revision`, in seconds of Unix time.
     pub seen_at: i64,
-    /// Epochs that the AddressState had, the current one last. A backup that is restored later may contain one of them.
-    pub epochs: Vec<String>,
+    /// The newest epoch that the AddressState had. A backup that is restored later contains an older one.
+    #[serde(default)]
+    pub epoch: String,
     /// How often nothing was known for longer than [`MAX_GAP`], also at the first start. A restore may have gone unnoticed
     /// in the meantime: revisions may have grown again.
     #[serde(default)]
@@ -42,13 +41,13 @@ impl RevisionHistory {
     /// Takes the current revision of etcd, and the AddressState's epoch at that revision. `at_least` is the revision that
     /// was known when the request began: a response that was overtaken by another is no evidence.
     ///
-    /// An epoch that was not known before means that the leader knows of the restore.
+    /// A newer epoch means that the leader knows of the restore.
     pub fn observe_current(&mut self, at_least: u64, revision: u64, epoch: &str, now: Timestamp) {
-        let is_new_epoch = !self.epochs.iter().any(|known| known == epoch);
+        let is_new_epoch = epoch > self.epoch.as_str();
         let older = (revision < at_least).then(|| format!("revision {revision} after {at_least}"));
-        // The leader never uses an epoch twice. This also shows a second restore when revisions have grown again.
-        let went_back = !is_new_epoch && self.epochs.last().is_some_and(|last| last != epoch);
-        let went_back = went_back.then(|| format!("the AddressState went back to epoch {epoch:?}"));
+        // This also shows a second restore when revisions have grown again.
+        let went_back = (epoch < self.epoch.as_str())
+            .then(|| format!("the AddressState went back from epoch {:?} to {epoch:?}", self.epoch));
         let evidence = older.or_else(|| self.jump(revision, now)).or(went_back);
         let restored = evidence.is_some() && self.revision > 0;
         if let Some(reason) = evidence.filter(|_| restored && !is_new_epoch) {
@@ -71,32 +70,25 @@ impl RevisionHistory {
             return;
         }
         if let Some(reason) = self.jump(version, now).filter(|_| self.revision > 0) {
-            let epoch = self.epochs.last().cloned().unwrap_or_default();
-            self.noticed = Some(NoticedRestore { epoch, reason });
+            self.noticed = Some(NoticedRestore { epoch: self.epoch.clone(), reason });
         }
         (self.revision, self.seen_at) = (version, now.as_second());
     }
 
     /// Takes an object that had version `known` and now has an older one, although no response was overtaken.
     pub fn observe_older_version(&mut self, known: u64, found: u64) {
-        let epoch = self.epochs.last().cloned().unwrap_or_default();
+        let epoch = self.epoch.clone();
         let reason = format!("an object of version {known} came back as version {found}");
         self.noticed = Some(NoticedRestore { epoch, reason });
         self.revision = found;
     }
 
-    /// Takes the epoch of the AddressState. A new one answers what was noticed before.
+    /// Takes the epoch of the AddressState. A newer one answers what was noticed before.
     pub fn observe_epoch(&mut self, epoch: &str) {
-        if self.epochs.last().is_some_and(|current| current == epoch) {
-            return;
-        }
-        if self.noticed.as_ref().is_some_and(|noticed| noticed.epoch != epoch) {
+        if epoch > self.epoch.as_str() {
+            epoch.clone_into(&mut self.epoch);
             self.noticed = None;
         }
-        self.epochs.retain(|known| known != epoch);
-        self.epochs.push(epoch.to_owned());
-        let excess = self.epochs.len().saturating_sub(MAX_EPOCHS);
-        self.epochs.drain(..excess);
     }
 
     fn jump(&self, revision: u64, now: Timestamp) -> Option<String> {

@@ -45,7 +45,7 @@ impl AddressStateSpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdRestore {
-    /// Identifies the restore: the time at which the leader learned of it.
+    /// Identifies the restore: the time at which the leader learned of it. A later epoch is greater as a text.
     #[schemars(length(min = 1, max = 64))]
     pub epoch: String,
     /// Whether nodes may assign new addresses.

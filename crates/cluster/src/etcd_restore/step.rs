@@ -2,6 +2,7 @@
 
 use crate::node_liveness::NodeLoss;
 use ferroband_api::ferroband::{AddressStateSpec, NodeAddressReport, NoticedRestore, RestorePhase};
+use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 
 /// How long nodes at least have to write their entries again. A node whose objects the backup does not contain appears in
@@ -60,6 +61,18 @@ pub fn next_step(inputs: &RestoreInputs<'_>) -> RestoreStep {
         true => RestoreStep::Complete,
         false => RestoreStep::Wait { missing },
     }
+}
+
+/// Returns the newest epoch that the AddressState has or a node has asserted. Nodes know epochs that a restore undid.
+pub fn newest_epoch(current: &str, reports: &BTreeMap<String, Option<NodeAddressReport>>) -> String {
+    let asserted = reports.values().flatten().map(|report| report.asserted_epoch.as_str());
+    asserted.chain([current]).max().unwrap_or_default().to_owned()
+}
+
+/// Returns an epoch that is newer than `newest`, also by the order of the texts: the time, unless clocks differ.
+pub fn next_epoch(now: Timestamp, newest: &str) -> String {
+    let time = now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    if time.as_str() > newest { time } else { format!("{newest}+") }
 }
 
 /// Rounds a number of nodes up to a power of two. Keeps `before` while the number has not grown beyond it or fallen to a
@@ -144,6 +157,18 @@ mod tests {
             "nodes that the backup lacks may still report"
         );
         assert_eq!(step("e1", asserting, &nodes[..1], &[], 20), RestoreStep::Complete);
+    }
+
+    #[test]
+    fn a_new_epoch_is_newer_than_all_that_nodes_know() {
+        let at = |millis| Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap();
+        let times = [0, 1, 999, 1000, 86_400_000].map(|millis| next_epoch(at(millis), ""));
+        assert!(times.is_sorted() && times[0].len() == times[2].len(), "{times:?}");
+        let reports = BTreeMap::from([("n1".to_owned(), report(&times[4], None)), ("n2".to_owned(), None)]);
+        assert_eq!(newest_epoch(&times[0], &reports), times[4]);
+        assert_eq!(newest_epoch("", &BTreeMap::new()), "");
+        let later = next_epoch(at(0), &times[4]);
+        assert!(later > times[4], "the clock of this leader is behind");
     }
 
     #[test]

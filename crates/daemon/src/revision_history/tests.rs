@@ -79,13 +79,13 @@ fn a_restore_that_the_leader_knows_is_not_noticed_again() {
     seen.observe_current(1000, 990, "e1", at(2));
     assert_eq!((seen.noticed, seen.revision), (None, 990));
 
-    // The same backup is restored again: its epoch was known before.
-    for revision in [990, 1010] {
+    // A backup of before that epoch is restored, whether or not this daemon knows what it contains.
+    for (revision, older) in [(990, ""), (1010, ""), (990, "e0"), (1010, "e0")] {
         let mut seen = history();
         seen.observe_epoch("e1");
-        seen.observe_current(1000, revision, "", at(2));
-        assert_eq!(seen.noticed.as_ref().unwrap().epoch, "");
-        seen.observe_current(1000, revision, "", at(3));
+        seen.observe_current(1000, revision, older, at(2));
+        assert_eq!(seen.noticed.as_ref().unwrap().epoch, older);
+        seen.observe_current(1000, revision, older, at(3));
         assert!(seen.noticed.is_some());
         seen.observe_epoch("e2");
         assert_eq!(seen.noticed, None);

@@ -63,7 +63,7 @@ pub async fn keep_revision_file(root: Root, revisions: Arc<RevisionWatch>) {
 /// Whether the next daemon must know the difference.
 fn is_important(now: &RevisionHistory, saved: &RevisionHistory) -> bool {
     let decisive = |history: &RevisionHistory| {
-        (history.noticed.clone(), history.epochs.clone(), history.gaps, history.confirmed_gaps)
+        (history.noticed.clone(), history.epoch.clone(), history.gaps, history.confirmed_gaps)
     };
     decisive(now) != decisive(saved)
 }
