@@ -4,12 +4,16 @@
 use super::{
     foreign_records::is_placeholder,
     pool_status::{PoolAllocations, status_records},
+    spider_endpoints,
     whereabouts_objects::{ProjectedObjects, project},
     whereabouts_projection::{list_published, write_pool, write_reservation},
 };
 use crate::{Error, object_writes::unless_outdated};
 use ferroband_address::{IpBlock, IpSpace};
-use ferroband_api::{ferroband::AddressBlock, spiderpool::SpiderIPPool};
+use ferroband_api::{
+    ferroband::AddressBlock,
+    spiderpool::{SpiderEndpoint, SpiderIPPool},
+};
 use ferroband_daemon::{
     ApiKind,
     addresses::{allocation_records, block_from_object},
@@ -22,7 +26,10 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// Largest content of one object. etcd refuses objects of more than 1.5 MB, and an object also has metadata.
 const MAX_OBJECT_BYTES: usize = 1_000_000;
@@ -34,6 +41,9 @@ pub struct FullProjection {
     whereabouts: ProjectedObjects,
     /// Name and `status.allocatedIPs` of SpiderIPPools, and the number of addresses in it.
     pools: Vec<(String, Option<String>, usize)>,
+    /// The pools themselves, and the blocks, from which SpiderEndpoints are written.
+    objects: BTreeMap<String, Arc<SpiderIPPool>>,
+    blocks: Vec<IpBlock>,
 }
 
 impl FullProjection {
@@ -48,7 +58,8 @@ impl FullProjection {
         let objects = list_or_none(Api::<SpiderIPPool>::all(client.clone()), "SpiderIPPools").await?;
         let pools = objects.iter().map(|pool| pool_records(pool, &blocks)).collect();
         let whereabouts = project(blocks.iter(), usize::MAX);
-        Ok(Self { client: client.clone(), whereabouts, pools })
+        let objects = objects.into_iter().map(|pool| (pool.name_any(), Arc::new(pool))).collect();
+        Ok(Self { client: client.clone(), whereabouts, pools, objects, blocks })
     }
 
     /// Returns the objects that cannot hold all their addresses, with the reason.
@@ -69,8 +80,8 @@ impl FullProjection {
     /// Writes all objects. Returns the number of written objects, and the failures, each with the object.
     pub async fn write(&self) -> (usize, Vec<String>) {
         let (mut written, mut failed) = (0, Vec::new());
-        let mut count = |result: Result<(), Error>| match result {
-            Ok(()) => written += 1,
+        let count = |result: Result<(), Error>, written: &mut usize, failed: &mut Vec<String>| match result {
+            Ok(()) => *written += 1,
             Err(e) => failed.push(error_chain(&e)),
         };
         let api: Api<SpiderIPPool> = Api::all(self.client.clone());
@@ -79,7 +90,10 @@ impl FullProjection {
             let patched =
                 with_timeout(api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))).await;
             let what = format!("SpiderIPPool {name}");
-            count(unless_outdated(patched, "patch the status of", what).map(drop));
+            count(unless_outdated(patched, "patch the status of", what).map(drop), &mut written, &mut failed);
+        }
+        if !self.pools.is_empty() {
+            failed.extend(self.write_endpoints().await);
         }
         let published = match list_published(&self.client).await {
             Ok(published) => published,
@@ -96,7 +110,11 @@ impl FullProjection {
         for name in before.pools.keys().chain(after.pools.keys()).collect::<BTreeSet<_>>() {
             let known = before.pools.contains_key(name);
             if before.pools.get(name) != after.pools.get(name) {
-                count(write_pool(&self.client, name, after.pools.get(name), known).await.map(drop));
+                count(
+                    write_pool(&self.client, name, after.pools.get(name), known).await.map(drop),
+                    &mut written,
+                    &mut failed,
+                );
             }
         }
         let names = before.reservations.keys().chain(after.reservations.keys()).collect::<BTreeSet<_>>();
@@ -109,8 +127,31 @@ impl FullProjection {
             })
             .collect();
         let results: Vec<_> = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES).collect().await;
-        results.into_iter().for_each(|result| count(result.map(drop)));
+        results.into_iter().for_each(|result| count(result.map(drop), &mut written, &mut failed));
         (written, failed)
+    }
+}
+
+impl FullProjection {
+    /// Writes the SpiderEndpoints of all pods. Returns the failures.
+    async fn write_endpoints(&self) -> Vec<String> {
+        let api: Api<SpiderEndpoint> = Api::all(self.client.clone());
+        let listed = match list_or_none(api, "SpiderEndpoints").await {
+            Ok(listed) => listed,
+            Err(e) => return vec![error_chain(&e)],
+        };
+        let pod = |object: &SpiderEndpoint| {
+            format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
+        };
+        let present = listed.into_iter().map(|object| (pod(&object), Arc::new(object))).collect();
+        let mut allocations: HashMap<&str, PoolAllocations<'_>> = HashMap::new();
+        for block in self.blocks.iter().filter(|block| block.space == IpSpace::default_space()) {
+            for (offset, entry) in &block.entries {
+                allocations.entry(&entry.pool).or_default().insert(block.address(*offset), entry);
+            }
+        }
+        let failed = spider_endpoints::sync(&self.client, &present, &allocations, &self.objects).await;
+        failed.iter().map(|error| error_chain(error)).collect()
     }
 }
 
@@ -180,6 +221,10 @@ mod tests {
             "status": {"allocatedIPCount": 16}});
         api.insert_object(&format!("{POOLS}/p"), pool.clone());
         api.insert_object(POOLS, list(json!([pool])));
+        api.insert_object("/apis/spiderpool.spidernet.io/v2beta1/spiderendpoints", list(json!([])));
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a-pod-with-a-name", "namespace": "ns", "uid": "running"}});
+        api.insert_object("/api/v1/namespaces/ns/pods/a-pod-with-a-name", pod);
         api.insert_object(IP_POOLS, list(json!([])));
         // The fake API server answers a patch with the stored object.
         let stored = json!({"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
@@ -203,6 +248,10 @@ mod tests {
         let status = api.last_body("PATCH", &format!("{POOLS}/p/status"))["status"].clone();
         assert!(status["allocatedIPs"].as_str().unwrap().contains("10.1.0.15"), "{status}");
         assert_eq!(status["allocatedIPCount"], 16);
+        let endpoint =
+            "/apis/spiderpool.spidernet.io/v2beta1/namespaces/ns/spiderendpoints/a-pod-with-a-name";
+        let endpoint = api.get_object(endpoint).unwrap();
+        assert_eq!(endpoint["status"]["current"]["ips"][0]["ipv4Pool"], "p", "{endpoint}");
         let pool = api.last_body("PATCH", &format!("{IP_POOLS}/10.2.0.0-24"));
         assert_eq!(pool["spec"]["allocations"]["15"]["podref"], "ns/a-pod-with-a-name");
     }

@@ -36,11 +36,14 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::info;
 
 /// How often to recheck a record for which it is not known yet whether a pod has the address.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// After a comparison of all records that took longer than this, the controller pauses for this multiple of the time.
+const LONG_COMPARISON: Duration = Duration::from_millis(50);
+const COMPARISON_PAUSE_FACTOR: u32 = 10;
 /// How long nodes look for imported entries after the last one was written. Within this time every node lists its blocks
 /// anyway.
 const IMPORTING_PERIOD: Duration = Duration::from_secs(3600);
@@ -345,8 +348,10 @@ impl Controller for RecordImport {
         report.whereabouts.problem = self.caches.whereabouts_pools.problem();
         report.spiderpool.problem = self.caches.ip_pools.problem();
         self.forget_after_restore();
+        let begin = Instant::now();
         let compared = self.compare(&mut report);
         self.remember(&compared, &mut report);
+        let comparing = begin.elapsed();
         let held = self.lease.holder().await?;
         if let Some(lease) = &held {
             let reason = format!(
@@ -421,6 +426,10 @@ impl Controller for RecordImport {
             (true, true) => RECHECK_INTERVAL,
             (true, false) => LEASE_INTERVAL * 3,
         };
+        // With very many records, comparing them after every change of a block would use a whole core.
+        if comparing > LONG_COMPARISON {
+            sleep(comparing * COMPARISON_PAUSE_FACTOR).await;
+        }
         let next = if releasing { next.min(RELEASE_GRACE_PERIOD) } else { next };
         Ok(Some(if held.is_some() { next.min(LEASE_INTERVAL) } else { next }))
     }

@@ -1,10 +1,7 @@
 //! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
-use super::{
-    caches::AddressCaches, foreign_records::is_placeholder, pool_status::PoolAllocations,
-    statefulset::split_pod_name,
-};
-use crate::{ControllerContext, Error, object_writes::unless_outdated};
+use super::{foreign_records::is_placeholder, pool_status::PoolAllocations, statefulset::split_pod_name};
+use crate::{Error, object_writes::unless_outdated};
 use ferroband_address::{AddressAllocation, IpFamily};
 use ferroband_api::spiderpool::{
     EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
@@ -17,7 +14,7 @@ use ferroband_daemon::{
 use futures::{StreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::{DeleteParams, PostParams},
     core::{ObjectMeta, PartialObjectMeta},
 };
@@ -32,15 +29,14 @@ const MAX_CONCURRENT_WRITES: usize = 8;
 
 /// Creates, updates and deletes SpiderEndpoints to match the allocations from SpiderIPPools. Returns the failures; one
 /// failure does not keep the other objects from being written.
+///
+/// `present` are the existing objects by pod.
 pub async fn sync(
-    context: &ControllerContext,
-    caches: &AddressCaches,
+    client: &Client,
+    present: &BTreeMap<String, Arc<SpiderEndpoint>>,
     allocations: &HashMap<&str, PoolAllocations<'_>>,
     pools: &BTreeMap<String, Arc<SpiderIPPool>>,
 ) -> Vec<Error> {
-    if !caches.endpoints.is_synced() {
-        return Vec::new();
-    }
     let mut desired: BTreeMap<&str, Vec<(IpAddr, &AddressAllocation)>> = BTreeMap::new();
     // Skip Whereabouts ranges, whose names contain a slash: they have no SpiderEndpoints.
     for (_, entries) in allocations.iter().filter(|(pool, _)| !pool.is_empty() && !pool.contains('/')) {
@@ -48,12 +44,6 @@ pub async fn sync(
             desired.entry(&entry.pod).or_default().push((*address, entry));
         }
     }
-    let present: BTreeMap<String, _> = caches
-        .endpoints
-        .list()
-        .into_iter()
-        .map(|((ns, name), object)| (format!("{ns}/{name}"), object))
-        .collect();
     let mut changes = Vec::new();
     for (pod, entries) in &desired {
         let detail = endpoint_detail(entries, pools);
@@ -80,7 +70,7 @@ pub async fn sync(
             false => {}
         }
     }
-    let writes: Vec<_> = changes.into_iter().map(|change| change.execute(context)).collect();
+    let writes: Vec<_> = changes.into_iter().map(|change| change.execute(client)).collect();
     let written = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
     written.filter_map(async |written| written.err()).collect().await
 }
@@ -92,12 +82,12 @@ enum EndpointChange<'a> {
 }
 
 impl EndpointChange<'_> {
-    async fn execute(self, context: &ControllerContext) -> Result<(), Error> {
+    async fn execute(self, client: &Client) -> Result<(), Error> {
         let pod = match &self {
             Self::Apply { pod, .. } | Self::Delete { pod } | Self::RemoveFinalizers { pod } => *pod,
         };
         let Some((namespace, name)) = pod.split_once('/') else { return Ok(()) };
-        let api: Api<SpiderEndpoint> = Api::namespaced(context.client.clone(), namespace);
+        let api: Api<SpiderEndpoint> = Api::namespaced(client.clone(), namespace);
         let result = match self {
             Self::Delete { .. } => with_timeout(api.delete(name, &DeleteParams::default())).await.map(drop),
             Self::RemoveFinalizers { .. } => {
@@ -113,7 +103,7 @@ impl EndpointChange<'_> {
                 merge_patch(&api, name, &patch).await
             }
             Self::Apply { entry, detail, .. } => {
-                let Some(object) = new_endpoint(context, namespace, name, entry, detail).await? else {
+                let Some(object) = new_endpoint(client, namespace, name, entry, detail).await? else {
                     return Ok(());
                 };
                 with_timeout(api.create(&PostParams::default(), &object)).await.map(drop)
@@ -126,7 +116,7 @@ impl EndpointChange<'_> {
 /// Builds a new SpiderEndpoint for a pod. Returns `None` if the pod is gone, unless it belongs to a
 /// StatefulSet.
 async fn new_endpoint(
-    context: &ControllerContext,
+    client: &Client,
     namespace: &str,
     name: &str,
     entry: &AddressAllocation,
@@ -137,7 +127,7 @@ async fn new_endpoint(
         // therefore has no owner reference.
         ("StatefulSet".to_owned(), split_pod_name(name).map_or(name, |(set, _)| set).to_owned(), None)
     } else {
-        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(context.client.clone(), namespace);
+        let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), namespace);
         let what = format!("pod {namespace}/{name}");
         let found = with_timeout(api.get_opt(name)).await.map_err(Error::api("get", what))?;
         let Some(pod) = found.filter(|pod| pod.uid().as_deref() == Some(&entry.uid)) else { return Ok(None) };

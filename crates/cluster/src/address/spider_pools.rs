@@ -228,7 +228,14 @@ impl Controller for SpiderPoolController {
         let names: HashSet<String> = pools.iter().map(|pool| pool.name_any()).collect();
         self.pacer.retain(|name| names.contains(name));
         let pools_by_name = pools.iter().map(|pool| (pool.name_any(), pool.clone())).collect();
-        let failed = spider_endpoints::sync(&self.context, &self.caches, &allocations, &pools_by_name).await;
+        if !self.caches.endpoints.is_synced() {
+            return Ok(next);
+        }
+        let endpoints = self.caches.endpoints.list().into_iter();
+        let present =
+            endpoints.map(|((namespace, name), object)| (format!("{namespace}/{name}"), object)).collect();
+        let failed =
+            spider_endpoints::sync(&self.context.client, &present, &allocations, &pools_by_name).await;
         if let Some(first) = failed.first() {
             self.report("SpiderEndpoints", first);
             next = next.into_iter().chain([RETRY_PAUSE]).min();
