@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_new_epoch_is_newer_than_all_that_nodes_know() {
-        let at = |millis| Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap();
+        let at = |millis: i64| Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap();
         let times = [0, 1, 999, 1000, 86_400_000].map(|millis| next_epoch(at(millis), ""));
         assert!(times.is_sorted() && times[0].len() == times[2].len(), "{times:?}");
         let reports = BTreeMap::from([("n1".to_owned(), report(&times[4], None)), ("n2".to_owned(), None)]);

@@ -9,24 +9,24 @@ use kube::ResourceExt;
 use std::collections::BTreeMap;
 
 /// Computes which members of the node are not programmed yet and why, the entries of `status.placed`, and the
-/// conditions. `managed` is false if no subnet manager is configured. `confirms_starts` says whether the leader knows that
-/// no restore of etcd is under way.
+/// conditions. `current` is the status that the node has. `managed` is false if no subnet manager is configured.
+/// `confirms_starts` says whether the leader knows that no restore of etcd is under way.
 pub fn compute(
     object: &NodePartitions,
+    current: Option<&NodePartitionsStatus>,
     desired: &DesiredMemberships,
     reconciler: &PartitionReconciler,
-    managed: bool,
-    confirms_starts: bool,
+    (managed, confirms_starts): (bool, bool),
 ) -> NodePartitionsStatus {
     let node = object.name_any();
-    let before = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let before = current.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = NodePartitionsStatus {
         observed_generation: object.metadata.generation.unwrap_or_default(),
         unmanaged: !managed,
         ..NodePartitionsStatus::default()
     };
     let start = object.spec.addresses.as_ref().map(|report| report.start.clone()).filter(|_| confirms_starts);
-    let confirmed = object.status.as_ref().map(|status| status.confirmed_start.clone());
+    let confirmed = current.map(|status| status.confirmed_start.clone());
     status.confirmed_start = start.or(confirmed).unwrap_or_default();
     for name in object.spec.members.keys() {
         let at = (node.clone(), name.clone());
@@ -130,7 +130,8 @@ mod tests {
             Some(NodeAddressReport { start: "s1".into(), ..NodeAddressReport::default() });
         let (desired, reconciler) = (DesiredMemberships::default(), PartitionReconciler::default());
         let compute = |object: &NodePartitions, confirms| {
-            super::compute(object, &desired, &reconciler, false, confirms).confirmed_start
+            super::compute(object, object.status.as_ref(), &desired, &reconciler, (false, confirms))
+                .confirmed_start
         };
         assert_eq!(compute(&object, false), "");
         assert_eq!(compute(&object, true), "s1");

@@ -144,7 +144,7 @@ impl PartitionController {
             if desired.placed.get(&node).into_iter().flatten().all(is_recorded) {
                 continue;
             }
-            let mut status = self.compute_status(object, desired, managed);
+            let (_, mut status) = self.compute_status(object, desired, managed);
             // The reconciler does not have the new desired memberships yet, so nothing is dropped from the record.
             status.placed = desired.placed.get(&node).into_iter().flatten().map(format_member).collect();
             due.push((object.clone(), status));
@@ -164,19 +164,17 @@ impl PartitionController {
         errors
     }
 
+    /// Returns the status that a node has, and the one that it should have.
     fn compute_status(
         &self,
         object: &NodePartitions,
         desired: &DesiredMemberships,
         managed: bool,
-    ) -> NodePartitionsStatus {
-        node_status::compute(
-            object,
-            desired,
-            &self.reconciler.lock(),
-            managed,
-            *self.confirms_starts.borrow(),
-        )
+    ) -> (Option<NodePartitionsStatus>, NodePartitionsStatus) {
+        let current = self.last_pass.lock().written.current(object);
+        let flags = (managed, *self.confirms_starts.borrow());
+        let status = node_status::compute(object, current.as_ref(), desired, &self.reconciler.lock(), flags);
+        (current, status)
     }
 
     /// Deletes the SubnetManagerHosts of nodes that should no longer run opensm. The node daemons then stop opensm.
@@ -218,8 +216,7 @@ impl PartitionController {
             if let Some(loss) = desired.lost_nodes.get(&node) {
                 return self.delete_lost_node(&object, *loss).await;
             }
-            let status = self.compute_status(&object, desired, managed);
-            let before = self.last_pass.lock().written.current(&object);
+            let (before, status) = self.compute_status(&object, desired, managed);
             let is_told = before
                 .is_some_and(|before| before == status || node_status::is_intermediate(&before, &status));
             if is_told { Ok(()) } else { self.write_node_status(&object, status).await }
