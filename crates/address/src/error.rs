@@ -149,8 +149,11 @@ fn exhausted_pools(pools: &[(String, u128)]) -> String {
 
 /// Formats the holders of the assigned addresses as the end of the message of [`Error::Exhausted`].
 fn holder_list(holders: &[AddressHolder], more: usize) -> String {
-    let describe =
-        |holder: &AddressHolder| format!("{} to {} on {}", holder.address, holder.pod, holder.node);
+    let describe = |holder: &AddressHolder| match holder.node.as_str() {
+        // The leader withholds the address of a foreign record until it is known whether a pod has it.
+        "" => format!("{} to {} according to Whereabouts or Spiderpool", holder.address, holder.pod),
+        node => format!("{} to {} on {node}", holder.address, holder.pod),
+    };
     let lead = if holders.is_empty() { "" } else { ": " };
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{lead}{}{more}", holders.iter().map(describe).collect::<Vec<_>>().join(", "))
@@ -219,5 +222,23 @@ impl Error {
             _ => (FaultCode::InvalidConfig, "correct the network's ipam object"),
         };
         Fault::new(code, what, self.to_string(), remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exhausted_pool_names_who_has_its_addresses() {
+        let holder = |last: u8, node: &str| AddressHolder {
+            address: [10, 0, 0, last].into(),
+            pod: "ns/p".into(),
+            node: node.into(),
+        };
+        let (pools, holders) = (vec![("10.0.0.0/30".to_owned(), 2)], vec![holder(1, "n1"), holder(2, "")]);
+        let error = Error::Exhausted { pools, holders, more: 0, notices: Vec::new() }.to_string();
+        let end = "10.0.0.1 to ns/p on n1, 10.0.0.2 to ns/p according to Whereabouts or Spiderpool";
+        assert!(error.ends_with(end), "{error}");
     }
 }

@@ -173,9 +173,6 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
     if pools.is_empty() {
         return Error::NoRange;
     }
-    if let Some((pool, cause)) = pools.iter().find_map(|pool| Some((pool, pool.unusable_cause()?))) {
-        return Error::RecordsUnreadable { pool: pool.to_string(), cause: cause.to_owned() };
-    }
     if let [pool] = pools
         && let Some(address) = pool.requested()
     {
@@ -208,8 +205,7 @@ fn exhausted_error(draft: &BlockDraft<'_>, pools: &[Arc<AddressPool>]) -> Error 
             }
         }
     }
-    let notices = whole_pools().filter_map(|pool| pool.notice().map(str::to_owned));
-    let notices = notices.chain(draft.unreadable_notice()).collect();
+    let notices = draft.unreadable_notice().into_iter().collect();
     let pools = whole_pools().map(|pool| (pool.to_string(), pool.capacity())).collect();
     Error::Exhausted { pools, holders, more, notices }
 }

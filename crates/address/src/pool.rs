@@ -7,7 +7,6 @@ use crate::{Error, Exclusion, IpSpace};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 /// A set of assignable addresses of one subnet in one IP space.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,11 +22,6 @@ pub struct AddressPool {
     keepable: Vec<(u128, u128)>,
     /// The only address of the pool that the request may get; `None` if it may get any.
     requested: Option<IpAddr>,
-    /// Why addresses of the pool are withheld, for error messages.
-    notice: Option<Arc<str>>,
-    /// Whether the pool assigns nothing because it is unknown which of its addresses are in use. `notice` is the
-    /// cause.
-    unusable: bool,
 }
 
 /// A pool with more regions is listed with its whole space.
@@ -68,8 +62,7 @@ impl AddressPool {
             return Err(Error::NoUsableAddress { pool: name });
         }
         let (subnet, keepable) = (subnet.trunc(), ranges.clone());
-        let (requested, notice, unusable) = (None, None, false);
-        Ok(Self { name, space, subnet, gateway, ranges, keepable, requested, notice, unusable })
+        Ok(Self { name, space, subnet, gateway, ranges, keepable, requested: None })
     }
 
     /// Returns the pool without the assignable addresses in `withheld`. Owners of these addresses keep them.
@@ -84,20 +77,6 @@ impl AddressPool {
     /// Returns a copy of the pool that assigns no new addresses. Owners of its addresses keep them.
     pub fn closed(&self) -> Self {
         Self { ranges: Vec::new(), ..self.clone() }
-    }
-
-    /// Returns a copy of the pool that assigns no new addresses, because it is unknown which of them are in use.
-    pub fn unusable(&self, cause: impl Into<Arc<str>>) -> Self {
-        Self { notice: Some(cause.into()), unusable: true, ..self.closed() }
-    }
-
-    /// Returns why it is unknown which addresses are in use, if the pool is [unusable](Self::unusable).
-    pub fn unusable_cause(&self) -> Option<&str> {
-        self.notice.as_deref().filter(|_| self.unusable)
-    }
-
-    pub(crate) fn notice(&self) -> Option<&str> {
-        self.notice.as_deref()
     }
 
     /// Returns a copy of the pool with `address` only. `address` must be one that an owner may keep.
