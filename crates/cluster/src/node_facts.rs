@@ -109,9 +109,9 @@ mod tests {
     }
 
     /// Counts its passes.
-    struct CountingController(Arc<AtomicU32>);
+    struct NodePassCounter(Arc<AtomicU32>);
 
-    impl Controller for CountingController {
+    impl Controller for NodePassCounter {
         const NAME: &'static str = "counting nodes";
         type Error = Error;
 
@@ -131,7 +131,7 @@ mod tests {
         };
         let (cache, passes) = (WatchCache::default(), Arc::new(AtomicU32::new(0)));
         let trigger = Trigger::default().on_change(&cache);
-        let task = tokio::spawn(run_controller(CountingController(passes.clone()), trigger));
+        let task = tokio::spawn(run_controller(NodePassCounter(passes.clone()), trigger));
         type NodeEvent = fn((ObjectKey, Option<NodeFacts>)) -> Event<(ObjectKey, Option<NodeFacts>)>;
         let see = async |event: NodeEvent, facts| {
             cache.apply(event((("".into(), "n".into()), facts)));

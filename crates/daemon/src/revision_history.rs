@@ -75,14 +75,6 @@ impl RevisionHistory {
         (self.revision, self.seen_at) = (version, now.as_second());
     }
 
-    /// Takes an object that had version `known` and now has an older one, although no response was overtaken.
-    pub fn observe_older_version(&mut self, known: u64, found: u64) {
-        let epoch = self.epoch.clone();
-        let reason = format!("an object of version {known} came back as version {found}");
-        self.noticed = Some(NoticedRestore { epoch, reason });
-        self.revision = found;
-    }
-
     /// Takes the epoch of the AddressState. A newer one answers what was noticed before.
     pub fn observe_epoch(&mut self, epoch: &str) {
         if epoch > self.epoch.as_str() {

@@ -54,17 +54,6 @@ impl RevisionWatch {
         }
     }
 
-    /// Takes an AddressBlock that had version `known` when the request began, and now has version `found`. An object's
-    /// version never decreases, unless etcd was restored.
-    pub fn observe_again(&self, known: &str, found: &str) {
-        match (known.parse::<u64>(), found.parse::<u64>()) {
-            (Ok(known), Ok(found)) if found < known => {
-                self.update(|history| history.observe_older_version(known, found));
-            }
-            _ => self.observe(found),
-        }
-    }
-
     /// Takes the revision of a consistent list, and the AddressState's epoch in it. `at_least` is [`Self::highest`] when
     /// the request began.
     pub fn observe_current(&self, at_least: u64, revision: &str, epoch: &str) {
@@ -119,22 +108,22 @@ mod tests {
         all.mark_unchanged();
         for nonsense in ["", "x", "-1"] {
             revisions.observe(nonsense);
-            revisions.observe_again("11", nonsense);
             revisions.observe_current(11, nonsense, "");
         }
         assert!(!all.has_changed().unwrap());
     }
 
     #[test]
-    fn a_block_that_comes_back_older_shows_a_restore() {
+    fn what_was_noticed_is_kept_until_a_newer_epoch_answers_it() {
         let revisions = RevisionWatch::new(RevisionHistory::default());
         revisions.observe_current(0, "100", "e1");
-        revisions.observe_again("90", "95");
-        revisions.observe_again("95", "95");
+        revisions.observe("90");
         assert_eq!(revisions.noticed(), None);
-        revisions.observe_again("95", "20");
+        revisions.observe_current(100, "20", "e1");
         assert_eq!(revisions.noticed().unwrap().epoch, "e1");
         revisions.observe_epoch("e2");
         assert_eq!((revisions.noticed(), revisions.highest()), (None, 20));
+        revisions.confirm_gaps(1);
+        assert_eq!(revisions.history().confirmed_gaps, 1);
     }
 }

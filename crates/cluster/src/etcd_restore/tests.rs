@@ -6,14 +6,14 @@ use kube::runtime::watcher::Event;
 
 const PATH: &str = "/apis/ferroband.io/v1alpha1/addressstates/cluster";
 
-struct Fixture {
+struct RestoreControllerFixture {
     api: FakeApi,
     view: watch::Sender<AddressStateView>,
     controller: RestoreController,
     confirms: watch::Receiver<bool>,
 }
 
-impl Fixture {
+impl RestoreControllerFixture {
     fn new(continues: bool) -> Self {
         let api = FakeApi::default();
         api.insert_object(PATH, json!({"metadata": {"name": "cluster"}, "spec": {}}));
@@ -72,7 +72,7 @@ fn asserted(epoch: &str) -> NodeAddressReport {
 
 #[tokio::test(start_paused = true)]
 async fn a_restore_that_a_node_noticed_ends_when_all_nodes_have_asserted() {
-    let leader = Fixture::new(true);
+    let leader = RestoreControllerFixture::new(true);
     leader.set_state(None);
     leader.report("n1", asserted(""));
     assert_eq!((leader.reconcile().await, leader.confirms()), (None, true));
@@ -107,7 +107,7 @@ async fn a_restore_that_a_node_noticed_ends_when_all_nodes_have_asserted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_does_not_continue_a_term_confirms_starts_after_a_while() {
-    let leader = Fixture::new(false);
+    let leader = RestoreControllerFixture::new(false);
     leader.reconcile().await;
     assert!(!leader.confirms(), "not connected");
     leader.set_state(None);

@@ -3,12 +3,12 @@ use ferroband_testbed::fake_api::FakeApi;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-struct Fixture {
+struct NodeLivenessFixture {
     api: FakeApi,
     liveness: NodeLiveness,
 }
 
-impl Fixture {
+impl NodeLivenessFixture {
     fn new() -> Self {
         let api = FakeApi::default();
         let liveness = NodeLiveness::new(api.client(), SharedCache::default());
@@ -41,7 +41,7 @@ impl Fixture {
 // Case: ipam G01
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_is_lost_after_ten_minutes_and_a_second_look() {
-    let node = Fixture::new();
+    let node = NodeLivenessFixture::new();
     assert_eq!(node.loss().await, None);
     let held = node.liveness.find_lost(["n1".to_owned()].into()).await;
     assert_eq!(held.recheck, Some(DELETED_NODE_HOLD));
@@ -60,7 +60,7 @@ async fn a_deleted_node_is_lost_after_ten_minutes_and_a_second_look() {
 // Case: ipam G01
 #[tokio::test(start_paused = true)]
 async fn a_node_that_exists_is_not_lost_although_the_cache_lacks_it() {
-    let node = Fixture::new();
+    let node = NodeLivenessFixture::new();
     node.store("node.kubernetes.io/unreachable");
     for _ in 0..3 {
         assert_eq!(node.loss().await, None);
@@ -80,7 +80,7 @@ async fn a_node_that_exists_is_not_lost_although_the_cache_lacks_it() {
 // Case: ipam G01
 #[tokio::test(start_paused = true)]
 async fn a_node_out_of_service_is_lost_at_once_and_stays_lost_when_it_is_deleted() {
-    let node = Fixture::new();
+    let node = NodeLivenessFixture::new();
     node.cache(Some(NodeFencing::OutOfService));
     node.store("other");
     assert_eq!(node.loss().await, None, "the taint was removed, and the cache lags behind");

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 const PATH: &str = "/apis/ferroband.io/v1alpha1/nodepartitions";
 
-struct Fixture {
+struct PartitionPassFixture {
     api: FakeApi,
     controller: PartitionController,
 }
 
-impl Fixture {
+impl PartitionPassFixture {
     fn new() -> Self {
         let api = FakeApi::default();
         let context = ControllerContext::new(api.client(), ClusterSettings::for_test());
@@ -60,7 +60,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_change_on_ten_thousand_nodes_is_told_to_all_in_one_pass_and_a_failed_node_stops_none() {
-    let leader = Fixture::new();
+    let leader = PartitionPassFixture::new();
     for number in 0..10_000 {
         leader.change(&format!("n{number}"), 1);
     }

@@ -1,7 +1,7 @@
 use super::*;
 use ferroband_api::ferroband::{
-    AddressImports, AddressState, AddressStateStatus, EtcdRestore, ImportPhase, NodePartitions,
-    NodePartitionsStatus, RestorePhase,
+    AddressImports, AddressState, AddressStateSpec, AddressStateStatus, EtcdRestore, ImportPhase,
+    NodePartitions, NodePartitionsStatus, RestorePhase,
 };
 use ferroband_daemon::RevisionHistory;
 use ferroband_testbed::fake_api::FakeApi;
@@ -38,11 +38,11 @@ impl RestoreFixture {
     pub(super) fn list(&self, revision: u64, restore: Option<(&str, RestorePhase)>) {
         let imports =
             AddressImports { whereabouts: ImportPhase::Complete, spiderpool: ImportPhase::Complete };
-        let mut state = AddressState::default();
-        state.status = Some(AddressStateStatus { imports, ..AddressStateStatus::default() });
-        state.spec.nodes = 4;
-        state.spec.restore =
+        let status = Some(AddressStateStatus { imports, ..AddressStateStatus::default() });
+        let restore =
             restore.map(|(epoch, phase)| EtcdRestore { epoch: epoch.into(), phase, reason: String::new() });
+        let spec = AddressStateSpec { nodes: 4, restore };
+        let state = AddressState { spec, status, ..AddressState::default() };
         let highest = self.revisions.highest();
         self.revisions.observe_current(highest, &revision.to_string(), state.spec.epoch());
         self.view.send_replace(AddressStateView { connected: true, state: Some(Arc::new(state)) });
@@ -56,8 +56,9 @@ impl RestoreFixture {
 
     /// The leader writes the status of this node's NodePartitions.
     fn confirm(&self, start: &str) {
-        let mut object = NodePartitions::default();
-        object.status = Some(NodePartitionsStatus { confirmed_start: start.into(), ..Default::default() });
+        let status =
+            NodePartitionsStatus { confirmed_start: start.into(), ..NodePartitionsStatus::default() };
+        let object = NodePartitions { status: Some(status), ..NodePartitions::default() };
         let key = (String::new(), "n1".to_owned());
         self.coordinator.partitions.own_object.apply(Event::Apply((key, Some(object))));
         self.coordinator.update();
