@@ -119,12 +119,12 @@ mod tests {
     use serde_json::json;
 
     #[derive(Default)]
-    struct KnownBlocks {
+    struct StoredBlocks {
         stored: InMemoryBlocks,
         view: BlockView,
     }
 
-    impl KnownBlocks {
+    impl StoredBlocks {
         fn write(&mut self, writes: Vec<BlockWrite>) {
             for write in writes {
                 let (block, version) = self.stored.write(&write).unwrap();
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    fn assign(known: &mut KnownBlocks, pod: &str, uid: &str, sticky: bool, container: &str) -> String {
+    fn assign(known: &mut StoredBlocks, pod: &str, uid: &str, sticky: bool, container: &str) -> String {
         let ipam = json!({"type": "whereabouts", "range": "10.0.0.0/24"});
         let config = WhereaboutsConfig::parse(ipam.as_object().unwrap()).unwrap();
         let pod = PodRef { namespace: "ns".into(), name: pod.into(), uid: uid.into() };
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn pod_keeps_its_address_when_its_statefulset_is_deleted_or_adopts_it() {
-        let mut view = KnownBlocks::default();
-        let release = |known: &mut KnownBlocks, container: &str| {
+        let mut view = StoredBlocks::default();
+        let release = |known: &mut StoredBlocks, container: &str| {
             let release = AddressRelease { container: container.into(), ..AddressRelease::default() };
             let plan = AddressPlanner::plan_releases(&known.view, &[release]);
             known.write(plan.writes);

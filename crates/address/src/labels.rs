@@ -6,7 +6,7 @@ use ferroband_model::fnv1a;
 use std::net::IpAddr;
 
 /// Prefix of the labels from [`node_label`].
-pub const NODE_LABEL_PREFIX: &str = "node.ferroband.io/";
+const NODE_LABEL_PREFIX: &str = "node.ferroband.io/";
 
 /// Label of blocks and indexes. Its value is from [`space_label`].
 pub const SPACE_LABEL: &str = "ferroband.io/space";

@@ -53,9 +53,7 @@ pub use block_view::{BlockSummary, BlockView, ResourceVersion};
 pub use error::{AddressHolder, Error};
 pub use in_memory::InMemoryBlocks;
 pub use ip_space::{IpFamily, IpSpace};
-pub use labels::{
-    BlockScope, NODE_LABEL_PREFIX, REGION_LABEL, SPACE_LABEL, node_label, region_label, space_label,
-};
+pub use labels::{BlockScope, REGION_LABEL, SPACE_LABEL, node_label, region_label, space_label};
 pub use node_allocator::{
     AllocationReply, BlockCall, BlockedAddresses, CallOutcome, IpWithGateway, NodeAllocator, PodName,
     PoolGate, SandboxRequest,

@@ -222,7 +222,7 @@ fn two_pods_reach_each_other_and_leave_nothing_behind() {
     // time.
     let about = |call: &String| call.contains("/pods") || call.contains("/addressblocks");
     let calls: Vec<_> = server.calls().split_off(before).into_iter().filter(about).collect();
-    assert_eq!(calls, [format!("PATCH {block}"), status("a"), format!("PATCH {block}"), status("b")]);
+    assert_eq!(calls, [format!("PATCH {block}"), status("a"), format!("PUT {block}"), status("b")]);
 
     let (refused, error) = node.call_cni("ADD", &CliSandbox::new("lost"));
     assert_eq!((refused, &error["code"]), (1, &json!(103)), "{error}");

@@ -8,8 +8,11 @@ use syn::visit::{self, Visit};
 
 /// Public items that only tests use, each with the reason.
 const FOR_TESTS: &[(&str, &str)] = &[
+    ("answer_anything", "a fuzz target sends admission reviews"),
     ("by_distance", "the distance between GPUs and adapters is not shown to users yet"),
     ("decode_anything", "the fuzz targets decode what the kernel sends"),
+    ("parse_anything", "a fuzz target sends answers of UFM"),
+    ("publish_index", "the model of `bench scale` does what the leader does"),
     ("with_env", "opensm needs variables to use the simulated fabric"),
     ("with_list_timeout", "a test must not wait for a minute"),
 ];
