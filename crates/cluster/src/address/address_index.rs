@@ -93,7 +93,7 @@ mod tests {
         let block = |number: u32| IndexedBlock {
             first: std::net::Ipv4Addr::from(number * 16).into(),
             used: (number % 17) as u8,
-            held: number % 2 == 0,
+            held: number.is_multiple_of(2),
         };
         firsts.map(block).collect()
     }

@@ -1,10 +1,10 @@
 //! Compares foreign records with address blocks. Does no I/O.
 
 use super::foreign_records::{ForeignRecord, is_placeholder};
-use ferroband_address::AddressAllocation;
+use ferroband_address::{AddressAllocation, IpSpace};
 
-/// Identifies a foreign record: its object, its key in the object, and its sandbox.
-pub type RecordKey = (String, String, String);
+/// Identifies a foreign record in one space: its object, its key in the object, its sandbox, and the space.
+pub type RecordKey = (String, String, String, IpSpace);
 
 /// A foreign record compared with the entry of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum RecordState {
 }
 
 pub fn record_key(record: &ForeignRecord) -> RecordKey {
-    (record.source.clone(), record.key.clone(), record.entry_container())
+    (record.source.clone(), record.key.clone(), record.entry_container(), record.slot.space.clone())
 }
 
 /// Returns the state of a record. `entry` is the entry of its address, and `known` whether the record had an entry
@@ -45,7 +45,7 @@ pub fn record_state(record: &ForeignRecord, entry: Option<&AddressAllocation>, k
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferroband_address::{IpBlock, IpBlockId, IpSpace};
+    use ferroband_address::{IpBlock, IpBlockId};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -79,6 +79,13 @@ mod tests {
         assert_eq!(state(Some(entry("ns/2", "c2", "n")), true), RecordState::Conflict);
         assert_eq!(state(None, true), RecordState::Released);
         assert_eq!(state(None, false), RecordState::Missing);
+    }
+
+    #[test]
+    fn an_entry_in_one_space_says_nothing_about_the_other() {
+        let (primary, mut secondary) = (record(1, 1, 1), record(1, 1, 1));
+        secondary.slot.space = IpSpace::from_text("pool/10.0.0.0/24");
+        assert_ne!(record_key(&primary), record_key(&secondary));
     }
 
     proptest! {

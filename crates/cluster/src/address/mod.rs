@@ -25,6 +25,7 @@ mod foreign_pods;
 mod foreign_records;
 mod full_projection;
 mod gc;
+mod import_memory;
 mod import_plan;
 mod pool_copies;
 mod pool_status;

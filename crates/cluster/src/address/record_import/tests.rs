@@ -4,6 +4,7 @@ use ferroband_address::{IpBlock, IpSpace, ResourceVersion};
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::addresses::block_from_object;
 use ferroband_testbed::fake_api::FakeApi;
+use jiff::Timestamp;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
@@ -94,10 +95,6 @@ impl Leader {
             "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "annotations": annotations},
             "spec": {"nodeName": "n1", "containers": []}, "status": status});
         self.api.insert_object(&format!("/api/v1/namespaces/ns/pods/{name}"), pod);
-    }
-
-    fn forget_checks(&self) {
-        self.import.memory.lock().checked.clear();
     }
 }
 
@@ -246,5 +243,4 @@ async fn pools_are_blocked_while_spiderpool_runs() {
     let blocked = &leader.status()["blockedRanges"][0];
     assert_eq!((&blocked["space"], &blocked["range"]), (&json!("default"), &json!("10.0.0.5-10.0.0.9")));
     assert_eq!(leader.entry(5).unwrap().container, "before-uid-a");
-    leader.forget_checks();
 }
