@@ -113,6 +113,11 @@ fn service_accounts_have_no_unneeded_permissions() {
         ["delete", "nodes"],
         ["patch", "network-attachment-definitions"],
         ["delete", "addressblocks"],
+        ["list", "ippools.whereabouts.cni.cncf.io"],
+        ["list", "spiderippools"],
+        ["list", "spiderendpoints"],
+        ["patch", "addressstates"],
+        ["patch", "spiderpoolcopies"],
     ] {
         assert!(!may("ferroband-node", &right), "ferroband-node: {right:?}");
     }

@@ -68,7 +68,16 @@ fn pods_keep_running_after_uninstall_and_the_last_one_cleans_up() {
     let output = ferroband(&["uninstall", "--all-nodes"]).stdout_or_panic();
     assert!(output.contains("removed:") && output.contains("stays: CRDs"), "{output}");
     assert_eq!(block_entries(), [], "{output}");
-    for kind in ["addressblocks", "nodepartitions", "fabrics", "subnetmanagerhosts"] {
+    let kinds = [
+        "addressblocks",
+        "addressindexes",
+        "addressstates",
+        "spiderpoolcopies",
+        "nodepartitions",
+        "fabrics",
+        "subnetmanagerhosts",
+    ];
+    for kind in kinds {
         let found = kubectl(&["get", &format!("{kind}.ferroband.io"), "-o", "name"]).stdout_or_panic();
         assert_eq!(found.trim(), "", "{kind}: {output}");
     }
