@@ -39,7 +39,7 @@ impl NodeRequestCounts {
     fn count(&mut self, call: &BlockCall, outcome: &CallOutcome) {
         match call {
             BlockCall::Write(write) => {
-                *self.writes.entry(write.id().space.as_str().to_owned()).or_default() += 1
+                *self.writes.entry(write.id().space.as_str().to_owned()).or_default() += 1;
             }
             BlockCall::WriteSticky(..) => *self.writes.entry("pointers".to_owned()).or_default() += 1,
             BlockCall::Read(_) | BlockCall::ReadSticky(_) => self.reads += 1,
