@@ -7,11 +7,16 @@ use ferroband_address::{AddressAllocation, IP_BLOCK_SIZE, IpBlock, IpBlockId, Ip
 use ferroband_api::ferroband::{NodeMember, NodePartitionsSpec};
 use ferroband_daemon::addresses::block_to_object;
 use ferroband_model::Guid;
+use ferroband_partition::PartitionSettings;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub const NODES: &str = "/api/v1/nodes";
 pub const NODE_PARTITIONS: &str = "/apis/ferroband.io/v1alpha1/nodepartitions";
+const SECRETS: &str = "/api/v1/secrets";
 const BLOCKS: &str = "/apis/ferroband.io/v1alpha1/addressblocks";
 const POOLS: &str = "/apis/spiderpool.spidernet.io/v2beta1/spiderippools";
 /// Number of SpiderIPPools, one per rail.
@@ -56,6 +61,18 @@ pub fn create_objects(store: &mut ObjectStore, size: ClusterSize) -> Result<()> 
         let object = StoredObject::from_value(&serde_json::to_value(block_to_object(&block, None))?)?;
         store.put(BLOCKS, &block.object_name(), object);
     }
+    Ok(())
+}
+
+/// Creates the Secret with the address and the credentials of UFM.
+pub fn create_ufm_secret(store: &mut ObjectStore, settings: BTreeMap<String, String>) -> Result<()> {
+    let (name, namespace) = ("ib-kubernetes-ufm-secret", PartitionSettings::NAMESPACE);
+    let data = settings.into_iter().map(|(name, value)| (name, ByteString(value.into_bytes())));
+    let secret = Secret { data: Some(data.collect()), ..Secret::default() };
+    let mut object = StoredObject::from_value(&serde_json::to_value(secret)?)?;
+    object.metadata.insert("name".into(), json!(name));
+    object.metadata.insert("namespace".into(), json!(namespace));
+    store.put(SECRETS, &format!("{namespace}/{name}"), object);
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,18 +27,12 @@ pub struct LeaderUsage {
 
 impl LeaderProcess {
     /// Starts `program` with the API server at `api`. `folder` gets its kubeconfig and its log.
-    pub fn start(
-        program: &Path,
-        api: SocketAddr,
-        settings: &BTreeMap<String, String>,
-        folder: &Path,
-    ) -> Result<Self> {
+    pub fn start(program: &Path, api: SocketAddr, folder: &Path) -> Result<Self> {
         let (config, log) = (folder.join("kubeconfig"), folder.join("leader.log"));
         fs::write(&config, kubeconfig(api)).context("cannot write the kubeconfig")?;
         let child = Command::new(program)
             .args(["cluster", "--pod-name", "scale-leader", "--webhook-port", "0"])
             .env("KUBECONFIG", config)
-            .envs(settings)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).context("cannot create the leader's log")?)
@@ -60,7 +53,7 @@ impl LeaderProcess {
     pub fn log_tail(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+        lines[lines.len().saturating_sub(8)..].join("\n")
     }
 
     pub fn usage(&self) -> Result<LeaderUsage> {

@@ -20,7 +20,9 @@ pub use cluster_objects::ClusterSize;
 
 use anyhow::{Context, Result};
 use api_server::LoadApiServer;
-use cluster_objects::{NODE_PARTITIONS, NODES, create_objects, node_name, node_object, partitions_spec};
+use cluster_objects::{
+    NODE_PARTITIONS, NODES, create_objects, create_ufm_secret, node_name, node_object, partitions_spec,
+};
 use ferroband_testbed::ufm::{UfmSimulator, UfmSimulatorOptions};
 use leader_process::LeaderProcess;
 use serde::Serialize;
@@ -36,8 +38,10 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 /// The cluster is quiet when the leader has written nothing for this time.
 const QUIET_TIME: Duration = Duration::from_secs(15);
 /// How long the leader may take until it is quiet after its start, and until it has told all nodes.
-const QUIET_TIMEOUT: Duration = Duration::from_secs(900);
-const TOLD_TIMEOUT: Duration = Duration::from_secs(300);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often the requests of a leader that is not quiet are shown.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(20);
+const TOLD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Figures of the leader.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -75,10 +79,11 @@ pub async fn measure_leader(program: &Path, size: ClusterSize, idle: Duration) -
     let api = LoadApiServer::default();
     create_objects(&mut api.store.lock(), size).context("cannot create the objects")?;
     let ufm = UfmSimulator::start(UfmSimulatorOptions::default())?;
+    create_ufm_secret(&mut api.store.lock(), ufm.client_env())?;
     let folder = tempfile::tempdir().context("cannot create a folder for the leader")?;
     let address = api.listen().await?;
     let begin = Instant::now();
-    let mut leader = LeaderProcess::start(program, address, &ufm.client_env(), folder.path())?;
+    let mut leader = LeaderProcess::start(program, address, folder.path())?;
     wait_quiet(&api, &mut leader).await?;
     let mut report = LeaderReport {
         nodes: size.nodes,
@@ -106,7 +111,10 @@ pub async fn measure_leader(program: &Path, size: ClusterSize, idle: Duration) -
     }
     report.told_seconds = begin.elapsed().as_secs_f64();
     report.not_told = waiting.len();
-    if !waiting.is_empty() {
+    if let Some(node) = waiting.keys().next() {
+        let store = api.store.lock();
+        let status = store.get(NODE_PARTITIONS, node).and_then(|object| object.fields.get("status"));
+        eprintln!("NodePartitions {node}: {}", status.map_or("no status", |status| status.get()));
         eprintln!(
             "{} nodes have no status; the leader's log ends with:\n{}",
             waiting.len(),
@@ -147,11 +155,17 @@ fn is_told(object: &StoredObject) -> bool {
 /// Waits until the leader writes nothing.
 async fn wait_quiet(api: &LoadApiServer, leader: &mut LeaderProcess) -> Result<()> {
     let (begin, mut last) = (Instant::now(), (api.writes(), Instant::now()));
+    let (mut shown, mut requests) = (Instant::now(), api.requests());
     while last.1.elapsed() < QUIET_TIME {
         sleep(Duration::from_millis(500)).await;
         leader.check_running()?;
         if api.writes() != last.0 {
             last = (api.writes(), Instant::now());
+        }
+        if shown.elapsed() > PROGRESS_INTERVAL {
+            eprintln!("the leader is still writing: {:?}", requests_since(api, &requests));
+            eprintln!("{}", leader.log_tail());
+            (shown, requests) = (Instant::now(), api.requests());
         }
         if begin.elapsed() > QUIET_TIMEOUT {
             eprintln!("the leader still writes after {} s", QUIET_TIMEOUT.as_secs());
@@ -159,6 +173,15 @@ async fn wait_quiet(api: &LoadApiServer, leader: &mut LeaderProcess) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Returns the requests after those in `before`, by `<method> <resource>`.
+fn requests_since(api: &LoadApiServer, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let since = |(what, count): (String, u64)| {
+        let count = count - before.get(&what).copied().unwrap_or_default();
+        (count > 0).then_some((what, count))
+    };
+    api.requests().into_iter().filter_map(since).collect()
 }
 
 /// Measures CPU time and memory while every node writes its heartbeats.
@@ -183,11 +206,7 @@ async fn measure_idle(
     }
     let (seconds, after) = (begin.elapsed().as_secs_f64(), leader.usage()?);
     report.idle_cpu_percent = (after.cpu_seconds - before.cpu_seconds) / seconds * 100.0;
-    let since = |(what, count): (String, u64)| {
-        let count = count - requests.get(&what).copied().unwrap_or_default();
-        (count > 0).then_some((what, count))
-    };
-    report.idle_requests = api.requests().into_iter().filter_map(since).collect();
+    report.idle_requests = requests_since(api, &requests);
     report.idle_requests_per_second = report.idle_requests.values().sum::<u64>() as f64 / seconds;
     report.heartbeats_per_second = sent as f64 / seconds;
     report.resident_mb = after.resident;

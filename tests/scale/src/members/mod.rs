@@ -102,7 +102,7 @@ impl MemberSet {
         };
         self.sticky_pods = (0..self.members.len()).map(pod).collect();
         let (report, results) = assign_all(&self.members, &self.sticky_pods).await;
-        let address = |results: Vec<phase::TimedResult>| results.into_iter().next()?.0.ok();
+        let address = |results: Vec<phase::TimedResult>| results.into_iter().next()?.result.ok();
         self.sticky_addresses = results.into_iter().map(address).collect();
         Ok(report)
     }
@@ -118,9 +118,9 @@ impl MemberSet {
         }
         let (mut report, results) = assign_all(&self.members, &self.sticky_pods).await;
         for (results, before) in results.iter().zip(&self.sticky_addresses) {
-            let Some((Ok(address), _)) = results.first() else { continue };
+            let Some(phase::TimedResult { result: Ok(address), .. }) = results.first() else { continue };
             if before.is_some_and(|before| before != *address) {
-                report.failures += 1;
+                report.unserved += 1;
                 report.last_failure = Some(format!("a sticky pod moved from {before:?} to {address}"));
             }
         }

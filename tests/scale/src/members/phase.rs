@@ -18,7 +18,10 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub struct PhaseReport {
     /// Addresses that were assigned or released.
     pub addresses: usize,
+    /// Operations that failed and were repeated, as by a kubelet.
     pub failures: usize,
+    /// Operations that failed to the end.
+    pub unserved: usize,
     pub last_failure: Option<String>,
     pub counts: RequestCounts,
     /// Requests of the member that sent most.
@@ -28,8 +31,29 @@ pub struct PhaseReport {
     pub p99_millis: f64,
 }
 
-/// The result of one operation and how long it took.
-pub type TimedResult = (Result<IpAddr>, Duration);
+/// How long a failed ADD is repeated, and the pause before each repetition.
+const GIVE_UP: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The result of one operation, how long it took with its repetitions, and how often it failed before.
+pub struct TimedResult {
+    pub result: Result<IpAddr>,
+    time: Duration,
+    failures: usize,
+}
+
+/// Assigns an address, and repeats that after a failure.
+async fn assign(member: &Member, pod: &ScalePod) -> TimedResult {
+    let (begin, mut failures) = (Instant::now(), 0);
+    loop {
+        let result = member.assign(pod).await;
+        if result.is_ok() || begin.elapsed() > GIVE_UP {
+            return TimedResult { result, time: begin.elapsed(), failures };
+        }
+        failures += 1;
+        sleep(RETRY_PAUSE).await;
+    }
+}
 
 /// Assigns an address to each pod in turn; all members work at the same time. `pods` has one list per member.
 pub async fn assign_all(members: &[Member], pods: &[Vec<ScalePod>]) -> (PhaseReport, Vec<Vec<TimedResult>>) {
@@ -37,9 +61,7 @@ pub async fn assign_all(members: &[Member], pods: &[Vec<ScalePod>]) -> (PhaseRep
     let work = members.iter().zip(pods).map(|(member, pods)| async move {
         let mut results = Vec::with_capacity(pods.len());
         for pod in pods {
-            let begin = Instant::now();
-            let result = member.assign(pod).await;
-            results.push((result, begin.elapsed()));
+            results.push(assign(member, pod).await);
         }
         results
     });
@@ -55,7 +77,7 @@ pub async fn release_all(members: &[Member], pods: &[Vec<ScalePod>]) -> PhaseRep
         for pod in pods {
             let begin = Instant::now();
             let result = member.release(pod).await.map(|()| IpAddr::from([0, 0, 0, 0]));
-            results.push((result, begin.elapsed()));
+            results.push(TimedResult { result, time: begin.elapsed(), failures: 0 });
         }
         results
     });
@@ -75,14 +97,15 @@ async fn finish<'a>(
 ) -> PhaseReport {
     let mut report = PhaseReport { seconds: begin.elapsed().as_secs_f64(), ..PhaseReport::default() };
     let mut times = Vec::new();
-    for (result, time) in results {
+    for TimedResult { result, time, failures } in results {
+        report.failures += failures;
         match result {
             Ok(_) => {
                 report.addresses += 1;
                 times.push(*time);
             }
             Err(e) => {
-                report.failures += 1;
+                report.unserved += 1;
                 report.last_failure = Some(format!("{e:#}"));
             }
         }

@@ -53,6 +53,7 @@ pub struct PhaseRow {
 pub struct MemberPhase {
     pub addresses: usize,
     pub failures: usize,
+    pub unserved: usize,
     pub last_failure: Option<String>,
     pub counts: MemberRequests,
     pub most_requests: u64,
