@@ -138,8 +138,9 @@ fn may_stream_later(error: &watcher::Error) -> bool {
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
             !matches!(status.code, 400 | 405 | 415 | 422)
         }
-        watcher::Error::WatchError(status) => !matches!(status.code, 400 | 405 | 415 | 422),
-        watcher::Error::WatchStartFailed(kube::Error::SerdeError(_))
+        // An API server whose etcd cannot report progress (older than 3.4.31) opens the stream and sends error 500.
+        watcher::Error::WatchError(_)
+        | watcher::Error::WatchStartFailed(kube::Error::SerdeError(_))
         | watcher::Error::WatchFailed(kube::Error::SerdeError(_)) => false,
         _ => true,
     }
