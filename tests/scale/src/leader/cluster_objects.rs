@@ -82,11 +82,13 @@ pub fn partitions_spec(node: usize, functions: usize, members: usize) -> NodePar
         Guid::new(0x0200_0000_0000_0000 + (node * functions + function) as u64 + 1).to_string()
     };
     let device = |function: usize| format!("0000:{:02x}:00.{}", 0x40 + function / 8, function % 8);
+    let partition = |function: usize| (node + function) % PARTITIONS;
     let member = |function: usize| NodeMember {
         device: device(function),
         guid: guid(function),
-        pkey: format!("0x{:04x}", 0x100 + (node + function) % PARTITIONS),
-        namespace: "tenant".into(),
+        pkey: format!("0x{:04x}", 0x100 + partition(function)),
+        // A tenant per partition, because the number of P_Keys of a namespace is limited.
+        namespace: format!("tenant-{}", partition(function)),
         pod: format!("pod-{node}-{function}"),
         uid: format!("00000000-0000-4000-8000-{node:06}{function:06}"),
         network: "tenant/fabric".into(),

@@ -113,8 +113,8 @@ pub async fn measure_leader(program: &Path, size: ClusterSize, idle: Duration) -
     report.not_told = waiting.len();
     if let Some(node) = waiting.keys().next() {
         let store = api.store.lock();
-        let status = store.get(NODE_PARTITIONS, node).and_then(|object| object.fields.get("status"));
-        eprintln!("NodePartitions {node}: {}", status.map_or("no status", |status| status.get()));
+        let status = store.get(NODE_PARTITIONS, node).map(parse_status).unwrap_or_default();
+        eprintln!("NodePartitions {node} waits: {}", status["waiting"]);
         eprintln!(
             "{} nodes have no status; the leader's log ends with:\n{}",
             waiting.len(),
@@ -141,6 +141,11 @@ fn change_every_node(api: &LoadApiServer, size: ClusterSize) -> Result<BTreeMap<
         versions.insert(name, version);
     }
     Ok(versions)
+}
+
+fn parse_status(object: &StoredObject) -> Value {
+    let status = object.fields.get("status").and_then(|status| serde_json::from_str(status.get()).ok());
+    status.unwrap_or_default()
 }
 
 /// Whether the status shows the current generation and no pending member.
