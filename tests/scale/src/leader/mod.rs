@@ -40,7 +40,7 @@ const QUIET_TIME: Duration = Duration::from_secs(15);
 /// How long the leader may take until it is quiet after its start, and until it has told all nodes.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often the requests of a leader that is not quiet are shown.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(20);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 const TOLD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Figures of the leader.
@@ -168,7 +168,10 @@ async fn wait_quiet(api: &LoadApiServer, leader: &mut LeaderProcess) -> Result<(
             last = (api.writes(), Instant::now());
         }
         if shown.elapsed() > PROGRESS_INTERVAL {
-            eprintln!("the leader is still writing: {:?}", requests_since(api, &requests));
+            eprintln!(
+                "waiting until the leader writes nothing; its requests: {:?}",
+                requests_since(api, &requests)
+            );
             eprintln!("{}", leader.log_tail());
             (shown, requests) = (Instant::now(), api.requests());
         }
