@@ -29,7 +29,7 @@ fn only_our_kinds_since_the_first_reading_count() {
     let requests = counted.requests();
     assert_eq!(
         (requests["put addressblocks"], requests["apply addressblocks"], requests.len()),
-        (6.0, 3.0, 2)
+        (7.0, 3.0, 3)
     );
     assert_eq!((counted.conflicts(), counted.all_requests()), (4.0, 15.0));
 }
