@@ -213,10 +213,8 @@ fn hostile_node_account_changes_no_object_of_other_nodes() {
     let own = "/apis/ferroband.io/v1alpha1";
     let entry =
         json!({"pod": "default/x", "uid": "u", "interface": "net1", "container": "c", "node": nodes[1]});
-    let block = |entries: Value| {
-        let used = entries.as_object().map_or(0, serde_json::Map::len);
-        json!({"space": "network/hostile", "first": "10.251.0.0", "entries": entries, "used": used, "free": 16 - used})
-    };
+    let block =
+        |entries: Value| json!({"space": "network/hostile", "first": "10.251.0.0", "entries": entries});
     let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "ferroband.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     let claims = json!({"claims": {"1": {"node": nodes[1], "device": "0000:86:00.2"}}});
     objects.apply(&object("AddressBlock", "hostile-10.251.0.0", block(json!({"1": entry}))).to_string());

@@ -28,7 +28,7 @@ fn full_block(number: u32) -> Value {
     json!({
         "apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
         "metadata": {"name": format!("default-{first}"), "labels": {"ferroband.lab/many": "true"}},
-        "spec": {"space": "default", "first": first.to_string(), "entries": entries, "used": 16, "free": 0},
+        "spec": {"space": "default", "first": first.to_string(), "entries": entries},
     })
 }
 

@@ -209,7 +209,7 @@ mod tests {
         let first = format!("10.{second}.{}.{}", third / 16, third % 16 * 16);
         json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
             "metadata": {"name": format!("default-{first}")},
-            "spec": {"space": "default", "first": first, "entries": entries, "used": 16, "free": 0}})
+            "spec": {"space": "default", "first": first, "entries": entries}})
     }
 
     fn server(blocks: Vec<Value>) -> FakeApi {

@@ -89,7 +89,7 @@ mod tests {
             "pool": "p"});
         let block = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
             "metadata": {"name": "default-172.91.0.96"}, "spec": {"space": "default", "first": "172.91.0.96",
-                "entries": {"9": entry}, "used": 1, "free": 15}});
+                "entries": {"9": entry}}});
         api.insert_object(BLOCKS, json!({"metadata": {}, "items": [block]}));
         api
     }

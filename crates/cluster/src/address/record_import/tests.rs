@@ -170,7 +170,7 @@ async fn a_later_record_loses_to_the_entry_and_is_reported() {
     let entry = json!({"pod": "ns/ours", "uid": "u", "interface": "net1", "container": "c", "node": "n1"});
     leader.put_block(&json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "AddressBlock",
         "metadata": {"name": "default-10.0.0.0", "resourceVersion": "5"},
-        "spec": {"space": "default", "first": "10.0.0.0", "entries": {"7": entry}, "used": 1, "free": 15}}));
+        "spec": {"space": "default", "first": "10.0.0.0", "entries": {"7": entry}}}));
     leader.put_ip_pool("10.0.0.0-24", spec(&[("7", "late")]), "kubectl");
     leader.put_pod("late", json!({}), json!({"phase": "Running"}));
     leader.pass().await;
