@@ -48,7 +48,15 @@ fn guid_claims_of_a_removed_node_are_released() {
     objects.apply(&block.to_string());
     let of_gone = json!({"apiVersion": "ferroband.io/v1alpha1", "kind": "NodePartitions",
         "metadata": {"name": "gone"}, "spec": {"functions": {"0000:86:00.2": "02:00:00:00:00:00:0b:01"}}});
+    // A deleted node is held for ten minutes, unless it was out of service. Without a label for its operating system no
+    // daemon is scheduled to it.
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "off", "effect": "NoExecute"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"}, "spec": {"taints": [taint]}});
+    objects.apply(&node.to_string());
     objects.apply(&of_gone.to_string());
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(claiming_nodes(block_name), [json!("gone"), json!("elsewhere")], "the Node exists");
+    kubectl(&["delete", "node", "gone"]).stdout_or_panic();
     eventually("only the claims and the object of the removed node are gone", 60, || {
         let object =
             kubectl(&["get", "nodepartitions", "gone", "--ignore-not-found", "-o", "name"]).stdout_or_panic();
