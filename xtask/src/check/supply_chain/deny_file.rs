@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DenyFile {
     pub licences: Vec<String>,
-    pub registries: Vec<String>,
     /// Names of crates, and why each is banned.
     pub banned: Vec<(String, String)>,
 }
@@ -24,14 +23,9 @@ impl DenyFile {
         let banned = tables
             .split('{')
             .filter_map(|table| Some((field(table, "crate")?, field(table, "reason").unwrap_or_default())));
-        let rules = Self {
-            licences: strings("licenses", "allow"),
-            registries: strings("sources", "allow-registry"),
-            banned: banned.collect(),
-        };
-        let is_complete =
-            !rules.licences.is_empty() && !rules.registries.is_empty() && !rules.banned.is_empty();
-        ensure!(is_complete, "deny.toml lacks licenses.allow, sources.allow-registry or bans.deny");
+        let rules = Self { licences: strings("licenses", "allow"), banned: banned.collect() };
+        let is_complete = !rules.licences.is_empty() && !rules.banned.is_empty();
+        ensure!(is_complete, "deny.toml lacks licenses.allow or bans.deny");
         Ok(rules)
     }
 }
@@ -58,11 +52,9 @@ mod tests {
     #[test]
     fn lists_and_tables_are_read() {
         let text = "# x\n\n[licenses]\nallow = [\n  # \"GPL\" is not\n  \"MIT\",\n  \"ISC\",\n]\n\n[bans]\nother = 1\n\
-                    deny = [\n  { crate = \"a\", reason = \"b\" },\n  { crate = \"c\" },\n]\n\n[sources]\n\
-                    allow-registry = [\"https://r\"]\n";
+                    deny = [\n  { crate = \"a\", reason = \"b\" },\n  { crate = \"c\" },\n]\n";
         let rules = DenyFile::parse(text).unwrap();
         assert_eq!(rules.licences, ["MIT", "ISC"]);
-        assert_eq!(rules.registries, ["https://r"]);
         let banned = [("a", "b"), ("c", "")].map(|(name, why)| (name.to_owned(), why.to_owned()));
         assert_eq!(rules.banned, banned);
         assert!(DenyFile::parse("[licenses]\n").is_err());
