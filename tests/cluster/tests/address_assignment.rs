@@ -228,7 +228,11 @@ fn whereabouts_records_are_written_imported_and_repaired() {
     objects.apply(&pod("w01", &node, &json!({"k8s.v1.cni.cncf.io/networks": "w01,w41"})));
     wait_pod_ready("w01", 90);
     assert_eq!(pod_address("w01"), "192.168.133.1");
-    assert_eq!(first_ipv4(&pod_interface("w01", "net2")).0, "192.168.132.2", "the first address is taken");
+    let second = first_ipv4(&pod_interface("w01", "net2")).0;
+    assert!(
+        second.starts_with("192.168.132.") && second != "192.168.132.1",
+        "{second}: the first address is taken"
+    );
     eventually("Whereabouts' own records", 60, || {
         let output = kubectl(&[
             "-n",
