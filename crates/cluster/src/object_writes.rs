@@ -77,9 +77,16 @@ pub async fn write_all<W>(writes: impl IntoIterator<Item = W>) -> Result<(), Err
 where
     W: Future<Output = Result<(), Error>>,
 {
-    let results = stream::iter(writes).buffer_unordered(MAX_PARALLEL_WRITES);
-    let errors: Vec<Error> = results.filter_map(|result| ready(result.err())).collect().await;
-    Error::from_all(errors)
+    Error::from_all(collect_errors(MAX_PARALLEL_WRITES, writes).await)
+}
+
+/// Makes independent writes, `parallel` at a time, and returns the errors of those that failed.
+pub async fn collect_errors<W>(parallel: usize, writes: impl IntoIterator<Item = W>) -> Vec<Error>
+where
+    W: Future<Output = Result<(), Error>>,
+{
+    let results = stream::iter(writes).buffer_unordered(parallel);
+    results.filter_map(|result| ready(result.err())).collect().await
 }
 
 fn ignore_missing(result: kube::Result<()>) -> kube::Result<()> {

@@ -4,11 +4,13 @@ use super::{
     caches::{AddressCaches, CachedBlock},
     foreign_records::{RecordSlot, is_placeholder},
 };
-use crate::{ControllerContext, Error, object_writes::unless_outdated};
+use crate::{
+    ControllerContext, Error,
+    object_writes::{collect_errors, unless_outdated},
+};
 use ferroband_address::{AddressAllocation, IpBlock, IpBlockId};
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{addresses::block_to_object, api_call::with_timeout};
-use futures::{StreamExt, stream};
 use kube::{Api, api::PostParams};
 use std::collections::BTreeMap;
 
@@ -43,10 +45,9 @@ impl BlockChanges {
         let write = |(id, changes): (IpBlockId, BTreeMap<u8, EntryChange>)| {
             let (api, name) = (&api, id.object_name());
             let cached = caches.blocks.get("", &name);
-            async move { write_block(api, id, cached.as_deref(), changes).await.err() }
+            async move { write_block(api, id, cached.as_deref(), changes).await }
         };
-        let written = stream::iter(self.0).map(write).buffer_unordered(MAX_CONCURRENT_WRITES);
-        written.filter_map(async |failed| failed).collect().await
+        collect_errors(MAX_CONCURRENT_WRITES, self.0.into_iter().map(write)).await
     }
 }
 

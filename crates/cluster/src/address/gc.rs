@@ -9,11 +9,10 @@ use super::{
 use crate::{
     ControllerContext, Error,
     node_liveness::NodeLiveness,
-    object_writes::{get_object, unless_outdated},
+    object_writes::{collect_errors, get_object, unless_outdated},
 };
 use ferroband_api::ferroband::AddressBlock;
 use ferroband_daemon::{Controller, ControllerTiming, addresses::block_to_object, api_call::with_timeout};
-use futures::{StreamExt, stream};
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
 use kube::{
     Api,
@@ -145,8 +144,7 @@ impl AddressGc {
             *empty = still_empty;
         }
         let deletions: Vec<_> = due.iter().map(|cached| self.delete_empty(cached)).collect();
-        let deletions = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_WRITES);
-        let failed: Vec<Error> = deletions.filter_map(async |deleted| deleted.err()).collect().await;
+        let failed = collect_errors(MAX_CONCURRENT_WRITES, deletions).await;
         if let Some(first) = failed.into_iter().next() {
             return Err(first);
         }
@@ -186,8 +184,7 @@ impl Controller for AddressGc {
         let reclaimed = blocks.iter().map(|cached| (cached, reclaim_block(&cached.block, &confirmed)));
         let changed = reclaimed.filter(|(_, outcome)| outcome.updated_block.is_some());
         let writes: Vec<_> = changed.map(|(cached, outcome)| self.write_block(cached, outcome)).collect();
-        let writes = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
-        let failed: Vec<Error> = writes.filter_map(async |written| written.err()).collect().await;
+        let failed = collect_errors(MAX_CONCURRENT_WRITES, writes).await;
         let any_empty = self.delete_empty_blocks(&blocks).await?;
         if let Some(first) = failed.into_iter().next() {
             return Err(first);

@@ -1,7 +1,10 @@
 //! SpiderEndpoints: one object per pod, which lists the pod's addresses.
 
 use super::{foreign_records::is_placeholder, pool_status::PoolAllocations, statefulset::split_pod_name};
-use crate::{Error, object_writes::unless_outdated};
+use crate::{
+    Error,
+    object_writes::{collect_errors, unless_outdated},
+};
 use ferroband_address::{AddressAllocation, IpFamily};
 use ferroband_api::spiderpool::{
     EndpointDetail, EndpointIp, SpiderEndpoint, SpiderEndpointFields, SpiderEndpointStatus, SpiderIPPool,
@@ -11,7 +14,6 @@ use ferroband_daemon::{
     api_call::with_timeout,
     merge_patch,
 };
-use futures::{StreamExt, stream};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{
     Api, Client, ResourceExt,
@@ -71,8 +73,7 @@ pub async fn sync(
         }
     }
     let writes: Vec<_> = changes.into_iter().map(|change| change.execute(client)).collect();
-    let written = stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES);
-    written.filter_map(async |written| written.err()).collect().await
+    collect_errors(MAX_CONCURRENT_WRITES, writes).await
 }
 
 enum EndpointChange<'a> {
