@@ -10,13 +10,13 @@ use std::os::unix::fs::symlink;
 
 const NET1: (&str, &str) = ("c1", "net1");
 
-fn config(version: &str, more: Value) -> Value {
+pub fn config(version: &str, more: Value) -> Value {
     let mut config = json!({"cniVersion": version, "name": "n", "type": "ipoib", "master": "ib0"});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config
 }
 
-fn run(
+pub fn run(
     fixture: &AttachFixture,
     command: &str,
     pod: &PodNetnsFixture,

@@ -1,29 +1,18 @@
 //! Plugins that another meta plugin calls, with a P_Key or a GUID. On a node with a daemon only the daemon permits them.
 
 use crate::fixture::{AttachFixture, PodNetnsFixture};
+use crate::ipoib::{self, run};
 use crate::meta_plugin::assigned_addresses;
 use crate::scripted_daemon::{ScriptedDaemon, ScriptedDaemonState};
 use ferroband_attach::message::DaemonRequest;
-use ferroband_attach::{Error, PluginType, daemon_mark};
+use ferroband_attach::{Error, daemon_mark};
 use serde_json::{Value, json};
 use std::fs;
 
-const NET1: (&str, &str) = ("c1", "net1");
-
 fn config(more: Value) -> Value {
-    let mut config =
-        json!({"cniVersion": "1.0.0", "name": "n", "type": "ipoib", "master": "ib0", "PKey": "0x3e8"});
+    let mut config = ipoib::config("1.0.0", json!({"PKey": "0x3e8"}));
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     config
-}
-
-fn run(
-    fixture: &AttachFixture,
-    command: &str,
-    pod: &PodNetnsFixture,
-    config: &Value,
-) -> Result<Value, Error> {
-    fixture.run(PluginType::Ipoib, command, NET1, &pod.path, config)
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl CniHandler {
         Ok((planned, PodRef { uid: resolved.pod.facts.uid.clone(), ..resolved.pod.pod }))
     }
 
-    /// Builds the plan of one interface, for a plugin that another meta plugin calls. It has the same rights as a network
-    /// of a plan of ours.
+    /// Builds the plan of one interface, for a plugin that another meta plugin calls. What it may use is checked as for
+    /// a network that Ferroband attaches itself.
     pub async fn plan_interface(&self, call: &CniCall) -> Result<(PlanOutput, PodRef), Fault> {
         let mut resolved = self.resolver.resolve_interface(call).await?;
         let kind = StepKind::from_config(&resolved.config).map_err(|e| e.fault())?;
